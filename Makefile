@@ -7,7 +7,7 @@ verify: .venv/installed
 	.venv/bin/gemelos verify
 
 test: .venv/installed
-	.venv/bin/python -m pytest -n 2 --hypothesis-profile ci
+	.venv/bin/python -m pytest -n auto --hypothesis-profile ci
 
 lint: .venv/installed
 	.venv/bin/ruff check .

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +25,8 @@ class Family(NamedTuple):
     also: tuple[str, ...] = ()  # let through, but not advertised
 
 
+OPTIONAL = ("bias", "h0")  # the operands that may be left out
+
 NUMPY = Family(np.ndarray, "NumPy array", ("float32", "float64"), also=("complex128",))  # complex-step needs complex128
 
 
@@ -32,10 +35,10 @@ def dtype_name(array: Any) -> str:
 
 
 def floats(op: str, family: Family = NUMPY, **operands: Any) -> None:
-    """Every operand is an array of the family, and all share one floating dtype. None stands for "left out"."""
+    """Every operand is an array of the family, and all share one floating dtype. None may stand for an optional one."""
     first = ""
     for name, array in operands.items():
-        if array is None:
+        if array is None and name in OPTIONAL:
             continue
         if not isinstance(array, family.kind):
             raise TypeError(f"{op}: {name} is a {type(array).__name__}, expected a {family.noun}")
@@ -123,9 +126,10 @@ def broadcasts(op: str, name: str, array: Any, shape: Sequence[int]) -> None:
 
 def number(op: str, name: str, value: Any) -> float:
     """A finite real number, as a Python float: a NumPy scalar would turn float32 into float64."""
-    if isinstance(value, bool) or not hasattr(value, "__float__") or getattr(value, "ndim", 0) != 0:
+    is_number = isinstance(value, Real | np.ndarray) and not isinstance(value, bool)
+    if not is_number or np.ndim(value) != 0 or np.iscomplexobj(value):
         raise TypeError(f"{op}: {name} is a {type(value).__name__}, expected a real number")
-    real: float = float(value)
+    real = float(value)
     if not math.isfinite(real):
         raise ValueError(f"{op}: {name} is {real}, expected a finite number")
     return real
@@ -133,12 +137,12 @@ def number(op: str, name: str, value: Any) -> float:
 
 def probability(op: str, p: Any, keep: Any) -> float:
     """`p` of a dropout: in [0, 1], and 0 when nothing is dropped."""
-    p = number(op, "p", p)
-    if not 0.0 <= p <= 1.0:
-        raise ValueError(f"{op}: p is {p}, expected a number from 0 to 1")
-    if p > 0.0 and keep is None:
-        raise ValueError(f"{op}: p is {p} but keep is None, expected the mask of what is kept (or p = 0)")
-    return p
+    chance = number(op, "p", p)
+    if not 0.0 <= chance <= 1.0:
+        raise ValueError(f"{op}: p is {chance}, expected a number from 0 to 1")
+    if chance > 0.0 and keep is None:
+        raise ValueError(f"{op}: p is {chance} but keep is None, expected the mask of what is kept (or p = 0)")
+    return chance
 
 
 def upstream(op: str, name: str, gradient: Any, like: Array) -> None:

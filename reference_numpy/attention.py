@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -188,10 +188,10 @@ def _attention_scale(
 def check_attention_options(
     op: str,
     weights: tuple[int, ...],
-    mask: Array | None,
-    bias: Array | None,
+    mask: Any,
+    bias: Any,
     query_offset: int,
-    keep: Array | None,
+    keep: Any,
     p: float,
     family: _check.Family = _check.NUMPY,
 ) -> None:

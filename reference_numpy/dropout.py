@@ -7,7 +7,7 @@ import numpy as np
 from reference_numpy import _check
 from reference_numpy._check import Array
 
-DropoutCache = tuple[Array | None, float]
+DropoutCache = tuple[Array, Array | None, float]
 
 
 def dropout(X: Array, keep: Array | None, p: float) -> tuple[Array, DropoutCache]:
@@ -24,7 +24,7 @@ def dropout(X: Array, keep: Array | None, p: float) -> tuple[Array, DropoutCache
     if keep is not None:
         _check.boolean("dropout", "keep", keep)
         _check.same_shape("dropout", "keep", keep, X.shape, "X")
-    return _drop(X, keep, p), (keep, p)
+    return _drop(X, keep, p), (X, keep, p)
 
 
 def dropout_backward(dY: Array, cache: DropoutCache) -> Array:
@@ -32,10 +32,8 @@ def dropout_backward(dY: Array, cache: DropoutCache) -> Array:
 
     Y is linear in X, with the same mask: never one recovered from Y != 0, since a kept X may be 0.
     """
-    keep, p = cache
-    _check.floats("dropout_backward", dY=dY)
-    if keep is not None:
-        _check.same_shape("dropout_backward", "dY", dY, keep.shape, "the output")
+    X, keep, p = cache
+    _check.upstream("dropout_backward", "dY", dY, X)
     return _drop(dY, keep, p)
 
 

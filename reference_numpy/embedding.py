@@ -21,7 +21,7 @@ def embedding(ids: Array, weight: Array) -> tuple[Array, EmbeddingCache]:
     _check.floats("embedding", weight=weight)
     _check.shapes("embedding", weight=(weight, "v d"))
     _check.integers("embedding", "ids", ids, weight.shape[0])
-    Y = weight[ids]
+    Y = np.take(weight, ids, axis=0)  # a copy always: weight[ids] is a view for a single id
     return Y, (ids, weight)
 
 
