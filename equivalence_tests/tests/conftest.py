@@ -1,0 +1,35 @@
+"""The implementation under test is a parameter: `pytest --implementation torch_impl --device cuda`."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from equivalence_tests.implementations import Implementation, available, has_torch, load
+
+if has_torch():  # the arrays are tiny; threads of several workers would only wait for each other
+    import torch
+
+    torch.set_num_threads(1)
+
+UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+settings.register_profile("quick", UNHURRIED, max_examples=10)
+settings.register_profile("ci", UNHURRIED, max_examples=25, derandomize=True, print_blob=True)
+settings.register_profile("fuzz", UNHURRIED, max_examples=2000)
+settings.load_profile("quick")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--implementation", help="test this module alone (default: every one that this machine can run)")
+    parser.addoption("--device", help="cpu or cuda (default: all there are)")
+
+
+def implementations(config: pytest.Config) -> list[Implementation]:
+    name, device = config.getoption("--implementation"), config.getoption("--device")
+    return [load(name, device or "cpu")] if name else available(device)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "implementation" in metafunc.fixturenames:
+        found = implementations(metafunc.config)
+        metafunc.parametrize("implementation", found, ids=[each.label for each in found])
