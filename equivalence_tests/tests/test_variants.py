@@ -1,0 +1,62 @@
+"""The budgets turn no right implementation away, however it rounds."""
+
+from functools import cache
+
+import pytest
+
+from equivalence_tests.arithmetic import PRECISIONS, Bounded
+from equivalence_tests.cases import Case
+from equivalence_tests.checks import agreement, conduct, draw_case, law_fault
+from equivalence_tests.implementations import run
+from equivalence_tests.ops import OPS
+from equivalence_tests.variants import VARIANTS, implementation
+
+CASES = 60
+DTYPES = ("float64", "float32")
+FAMILIES = ["softmax", "layer_norm", "attention", "linear", "gelu", "cross_entropy", "rnn"]
+EVERY = [pytest.param(op, variant, id=f"{op}-{variant}") for op, variants in VARIANTS.items() for variant in variants]
+
+
+@cache
+def cases_of(op: str) -> list[tuple[str, Case, dict[str, Bounded]]]:
+    """Dtype, rounded case and exact answer, worked out once: all variants of an op are judged on the same ones."""
+    cases = []
+    for index in range(CASES):
+        case = draw_case(OPS[op], 0, index)
+        for dtype in DTYPES:
+            rounded = case.rounded(PRECISIONS[dtype])
+            cases.append((dtype, rounded, OPS[op].exact(rounded, PRECISIONS[dtype])))
+    return cases
+
+
+@pytest.mark.parametrize(("op", "variant"), EVERY)
+def test_a_right_implementation_passes_whatever_its_roundings(op, variant):
+    pair = implementation(op, variant, checked=False)
+    for dtype, rounded, exact in cases_of(op):
+        for judgement in agreement(pair, OPS[op], rounded, exact, dtype).values():
+            assert not judgement.wrong, dtype
+        assert not conduct(pair, OPS[op], rounded, exact, dtype), dtype
+
+
+@pytest.mark.parametrize(("op", "variant"), EVERY)
+def test_a_right_implementation_obeys_every_law_whatever_its_roundings(op, variant):
+    for dtype in DTYPES:
+        assert not law_fault(implementation(op, variant), OPS[op], dtype, seed=0, times=1), dtype
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_family_is_there_ten_times(family):
+    pairs = VARIANTS[family].values()
+    assert len({id(function) for pair in pairs for function in pair}) == 2 * len(pairs) >= 20
+
+
+@pytest.mark.parametrize("op", FAMILIES)
+def test_no_two_variants_agree_to_the_last_bit(op):
+    cases = [rounded for dtype, rounded, _ in cases_of(op) if dtype == "float32"][:40]
+    bits = {}
+    for variant in VARIANTS[op]:
+        pair = implementation(op, variant, checked=False)
+        answers = [run(pair, OPS[op], case, "float32") for case in cases]
+        bits[variant] = b"".join(tensor.value.tobytes() for answer in answers for tensor in answer.values())
+    twins = {one: other for one in bits for other in bits if one < other and bits[one] == bits[other]}
+    assert not twins
