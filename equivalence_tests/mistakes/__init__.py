@@ -1,0 +1,106 @@
+"""The known mistakes: broken implementations, each of which a check of the table must catch.
+
+Each is one op as somebody would really have written it, with one wrong line; most were seen in public code. The ids are
+those of the project's list of mistakes (M...) and of public reports (SMX-03b: softmax, report 3); the rest are numbered by
+subject: S softmax, N layer norm, A attention, B its backward, P its stages, H heads, C cross-entropy, E embedding,
+W linear, D dropout, F activations, R rnn.
+
+Left out, since they need parts that are not ops: M066 (the residual branch), M086 (position embedding), M087 (tied
+weights), M113 to M132 (AdamW, clipping), M146 to M168 (samplers, cache, beams), M170 to M176 and M179 (data, tokenizer,
+checkpoints, metrics). M080, targets shifted twice, needs no data set: it is a loss that shifts. Of the reports left out:
+LNM-10 and BRD-04 (accumulation: ops are pure), SMX-06 and DTY-03 (half precision), XEN-09 (label smoothing), EMB-03 (there
+is no padding id), and all on models, optimizers, sampling, beams, data, checkpoints, metrics and devices.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import wraps
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+import reference_numpy
+from equivalence_tests.implementations import Implementation, plain
+from equivalence_tests.mistakes import (
+    activations,
+    attention,
+    attention_backward,
+    cross_entropy,
+    dropout,
+    embedding,
+    heads,
+    layer_norm,
+    linear,
+    rnn,
+    softmax,
+)
+from equivalence_tests.mistakes._mistake import Mistake
+
+__all__ = ["MISTAKES", "Mistake", "as_implementation", "quiet"]
+
+_SUBJECTS = (
+    softmax,
+    layer_norm,
+    attention,
+    attention_backward,
+    heads,
+    cross_entropy,
+    embedding,
+    linear,
+    dropout,
+    activations,
+    rnn,
+)
+
+
+def _by_id() -> dict[str, Mistake]:
+    found: dict[str, Mistake] = {}
+    for subject in _SUBJECTS:
+        for mistake in subject.MISTAKES:
+            if mistake.id in found:
+                raise ValueError(f"two mistakes are called {mistake.id}")
+            found[mistake.id] = mistake
+    return found
+
+
+MISTAKES: dict[str, Mistake] = _by_id()
+
+
+def as_implementation(mistake: Mistake) -> Implementation:
+    """A NumPy pair of the one op, to be given to any check.
+
+    It refuses bad input as the reference does (the reference runs first) and is given Python numbers, so that it is caught
+    for its mistake alone.
+    """
+    op = mistake.op
+    right = getattr(reference_numpy, op)
+    right_backward = getattr(reference_numpy, f"{op}_backward", None)
+    broken: Any = mistake.forward or right
+    broken_backward: Any = mistake.backward or right_backward
+
+    @wraps(broken)
+    def forward(*operands: Any, **options: Any) -> Any:
+        if mistake.forward is not None and not mistake.accepts:
+            right(*operands, **options)
+        return broken(*operands, **{name: plain(value) for name, value in options.items()})
+
+    @wraps(broken_backward or broken)
+    def backward(dY: Any, cache: Any) -> Any:
+        if mistake.forward is None and right_backward is not None:  # otherwise the cache may be another
+            right_backward(dY, cache)
+        return broken_backward(plain(dY), cache)
+
+    functions = {op: forward} if right_backward is None else {op: forward, f"{op}_backward": backward}
+    return Implementation(mistake.id, SimpleNamespace(**functions), True, ("float64", "float32"))
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """A broken implementation may warn of the NaN that it makes; its values are to be judged, not its warnings."""
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield

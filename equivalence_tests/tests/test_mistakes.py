@@ -1,0 +1,148 @@
+"""Every known mistake is caught, and by what."""
+
+import inspect
+import io
+import json
+
+import pytest
+from rich.console import Console
+
+import reference_numpy
+from equivalence_tests.checks import find_fault
+from equivalence_tests.implementations import load
+from equivalence_tests.mistakes import MISTAKES, Mistake, as_implementation, matrix, quiet
+from equivalence_tests.ops import OPS
+
+CASES = 200
+
+# The rows of the list of known mistakes that concern the ops of the table.
+LISTED = (
+    "M002 M003 M005 M006 M008 M009 M011 M012 M014 M015 M017 M018 M020 M021 M023 M024 M026 M027 M029 M030 M032 M033 "
+    "M035 M036 M038 M039 M041 M042 M044 M045 M047 M048 M050 M051 M053 M054 M056 M057 M059 M060 M062 M063 M068 M069 "
+    "M071 M072 M074 M078 M080 M081 M083 M084 M089 M090 M092 M093 M095 M096 M098 M099 M101 M102 M104 M105 M107 M108 "
+    "M110 M134 M135 M137 M138 M140 M141 M143 M144 M177 "
+)
+
+# What neither agreement nor conduct can see, since the cases leave it out on purpose.
+ONLY_BY_LAW = {
+    "M032": "no case holds NaN",
+    "F04": "no case holds NaN",
+    "M110": "no case goes so far out that a square overflows in float32",
+    "POS-06": "bad input is no case",
+    "M078": "bad input is no case",
+    "M084": "bad input is no case",
+    "E04": "bad input is no case",
+    "E05": "bad input is no case",
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES.values(), ids=MISTAKES)
+def test_every_mistake_is_caught(mistake):
+    with quiet():
+        fault = find_fault(as_implementation(mistake), OPS[mistake.op], cases=CASES)
+    assert fault is not None, f"{mistake.sentence} Shown by: {mistake.shown_by}"
+    assert "Warning" not in fault.what
+
+
+@pytest.mark.parametrize("mistake", MISTAKES.values(), ids=MISTAKES)
+def test_agreement_and_conduct_catch_it_without_any_law(mistake):
+    caught = matrix.without_laws(mistake, CASES)
+    assert (caught is None) == (mistake.id in ONLY_BY_LAW)
+
+
+@pytest.mark.parametrize("op", OPS.values(), ids=OPS)
+def test_the_reference_is_not_rejected(op):
+    fault = find_fault(load("reference_numpy"), op, cases=20)
+    assert fault is None, str(fault)
+
+
+def test_every_listed_mistake_is_coded():
+    assert [id for id in LISTED.split() if id not in MISTAKES] == []
+
+
+def test_every_op_has_mistakes():
+    assert {mistake.op for mistake in MISTAKES.values()} == OPS.keys()
+
+
+def test_a_mistake_takes_what_the_reference_takes():
+    """What a signature does not name is not on offer, and its cases would be skipped."""
+    for mistake in MISTAKES.values():
+        given = inspect.signature(as_implementation(mistake).forward(mistake.op)).parameters.values()
+        right = inspect.signature(getattr(reference_numpy, mistake.op)).parameters.values()
+        assert [(each.name, each.kind) for each in given] == [(each.name, each.kind) for each in right], mistake.id
+
+
+def test_a_mistake_says_what_it_is():
+    for mistake in MISTAKES.values():
+        assert mistake.forward or mistake.backward, mistake.id
+        assert mistake.sentence.endswith("."), mistake.id
+        assert mistake.hidden_on, mistake.id
+        assert mistake.shown_by, mistake.id
+
+
+def test_no_mistake_is_listed_twice():
+    every = MISTAKES.values()
+    assert len({(mistake.op, mistake.forward, mistake.backward) for mistake in every}) == len(every)
+    assert len({(mistake.op, mistake.sentence) for mistake in every}) == len(every)
+
+
+@pytest.fixture
+def three(monkeypatch):
+    """A mistake of values, one of conduct, and the reference, which is none."""
+    chosen = {id: MISTAKES[id] for id in ("M006", "D04")}
+    chosen["none"] = Mistake("none", "relu", "No mistake [at all].", "everything", "nothing")
+    monkeypatch.setattr(matrix, "MISTAKES", chosen)
+
+
+@pytest.mark.usefixtures("three")
+def test_the_matrix_says_which_checks_catch_what():
+    told = []
+    softmax, dropout, none = matrix.matrix(cases=30, progress=lambda done, total: told.append((done, total)))
+    assert told == [(1, 3), (2, 3), (3, 3)]
+    assert softmax.agreement.keys() == {"float64", "float32"}
+    assert softmax.agreement["float64"].tensor == "dX"
+    assert softmax.agreement["float64"].share > 1.0
+    assert "the_gradient_sums_to_0" in {law.check for law in softmax.laws}
+    assert softmax.conduct is None
+    assert dropout.agreement == {}
+    assert dropout.conduct is not None
+    assert "shares memory" in dropout.conduct.what
+    assert [row.caught for row in (softmax, dropout, none)] == [True, True, False]
+
+
+@pytest.mark.usefixtures("three")
+def test_an_escape_is_named_and_the_exit_code_is_1(capsys):
+    assert matrix.main(["--cases", "30"]) == 1
+    shown = capsys.readouterr()
+    assert "No mistake [at all]." in shown.out
+    assert "NOTHING" in shown.out
+    assert shown.out.splitlines()[-1] == "2 of 3 mistakes caught"
+    assert shown.err == "3 of 3 mistakes tried\n"
+
+
+@pytest.mark.usefixtures("three")
+def test_the_matrix_as_json(capsys):
+    assert matrix.main(["--cases", "30", "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert (found["caught"], found["mistakes"]) == (2, 3)
+    assert [row["id"] for row in found["rows"] if not row["caught"]] == ["none"]
+
+
+@pytest.mark.usefixtures("three")
+@pytest.mark.parametrize("width", [60, 80, 140])
+def test_the_matrix_fits_the_terminal(width):
+    rows = matrix.matrix(cases=5)
+    page = io.StringIO()
+    matrix.report(rows, Console(file=page, width=width))
+    lines = page.getvalue().splitlines()
+    assert max(len(line) for line in lines) <= width
+    for row in rows:
+        assert any(row.mistake.id in line for line in lines)
+
+
+def test_cases_and_seed_are_checked(capsys):
+    for argument in ("--cases", "--seed"):
+        with pytest.raises(SystemExit) as stopped:
+            matrix.main([argument, "-1"])
+        assert stopped.value.code == 2
+        assert f"{argument}: -1 came" in capsys.readouterr().err
