@@ -1,0 +1,34 @@
+"""`gemelos`, or `python -m equivalence_tests`: a thin door to the commands."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+
+COMMANDS = {
+    "verify": ("equivalence_tests.verify", "walk the math on real words, then check every op of every implementation"),
+    "mistakes": ("equivalence_tests.mistakes.matrix", "the matrix of known mistakes against the checks"),
+}
+
+
+def usage() -> str:
+    lines = ["usage: gemelos COMMAND [options]", "", "commands:"]
+    lines += [f"  {name:<10} {says}" for name, (_, says) in COMMANDS.items()]
+    return "\n".join([*lines, "", "gemelos COMMAND --help says more about one of them."])
+
+
+def main(argv: list[str] | None = None) -> int:
+    arguments = sys.argv[1:] if argv is None else argv
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(usage())
+        return 0
+    command, *rest = arguments
+    if command not in COMMANDS:
+        print(f"gemelos: there is no command {command!r}, expected one of {', '.join(COMMANDS)}", file=sys.stderr)
+        return 2
+    result: int = import_module(COMMANDS[command][0]).main(rest)
+    return result
+
+
+if __name__ == "__main__":
+    sys.exit(main())
