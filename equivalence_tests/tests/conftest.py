@@ -26,7 +26,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def implementations(config: pytest.Config) -> list[Implementation]:
     name, device = config.getoption("--implementation"), config.getoption("--device")
-    return [load(name, device or "cpu")] if name else available(device)
+    try:
+        return available(device) if name is None else [load(name, device or "cpu")]
+    except ValueError as error:
+        raise pytest.UsageError(str(error)) from None
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
