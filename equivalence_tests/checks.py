@@ -173,7 +173,7 @@ def _changed(arrays: list[Array], before: list[Array]) -> bool:
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Equal to the last bit."""
+    """Equal to the last bit; whether NaN is right is for agreement to say, here it is to come again in the same place."""
     if not isinstance(one, tuple | np.ndarray):  # a loss is a number
         return bool(one == other)
     pairs = zip(_arrays(one), _arrays(other), strict=True)
