@@ -1,9 +1,9 @@
 """The known mistakes: broken implementations, each of which a check of the table must catch.
 
-Each is one op as somebody would really have written it, with one wrong line; most were seen in public code. The ids are
-those of the project's list of mistakes (M...) and of public reports (SMX-03b: softmax, report 3); the rest are numbered by
-subject: S softmax, N layer norm, A attention, B its backward, P its stages, H heads, C cross-entropy, E embedding,
-W linear, D dropout, F activations, R rnn.
+Each is one op as somebody would really have written it, with one wrong line; most were seen in public code. Ids
+such as SMX-03b name a public report, whose right values stand in tests/test_cases.py; the rest are numbered, M... in one
+series and others by subject: S softmax, N layer norm, A attention, B its backward, P its stages, H heads,
+C cross-entropy, E embedding, W linear, D dropout, F activations, R rnn.
 
 Left out, since they need parts that are not ops: M066 (the residual branch), M086 (position embedding), M087 (tied
 weights), M113 to M132 (AdamW, clipping), M146 to M168 (samplers, cache, beams), M170 to M176 and M179 (data, tokenizer,
