@@ -97,6 +97,8 @@ def integers(op: str, name: str, array: Any, upper: int, family: Family = NUMPY,
         raise TypeError(f"{op}: {name} has dtype {dtype_name(array)}, expected integers")
     outside = (array < 0) | (array >= upper)
     if besides is not None:
+        if isinstance(besides, bool) or not hasattr(besides, "__index__"):
+            raise TypeError(f"{op}: ignore_index is a {type(besides).__name__}, expected an integer or None")
         outside = outside & (array != besides)
     if bool(outside.any()):
         worst = int(array[outside].reshape(-1)[0])

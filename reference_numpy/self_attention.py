@@ -112,13 +112,13 @@ def multi_head_attention(
     check_heads(op, num_heads, sizes["Hc"])
     weights = (*X.shape[:-2], num_heads, sizes["n"], sizes["n"])
     check_attention_options(op, weights, mask, bias, query_offset, keep, p)
-    Q = _split_heads(X @ Wq, num_heads)  # (..., H, n, c)
-    K = _split_heads(X @ Wk, num_heads)
-    V = _split_heads(X @ Wv, num_heads)
+    Q = split_heads(X @ Wq, num_heads)  # (..., H, n, c)
+    K = split_heads(X @ Wk, num_heads)
+    V = split_heads(X @ Wv, num_heads)
     C, cache = attention(
         Q, K, V, mask=mask, bias=bias, causal=causal, query_offset=query_offset, scale=scale, keep=keep, p=p
     )
-    merged = _merge_heads(C)  # (..., n, H c)
+    merged = merge_heads(C)  # (..., n, H c)
     return merged @ Wo, (X, Wq, Wk, Wv, Wo, merged, cache)
 
 
@@ -132,8 +132,8 @@ def multi_head_attention_backward(dY: Array, cache: MultiHeadCache) -> tuple[Arr
     _check.same_shape("multi_head_attention_backward", "dY", dY, (*X.shape[:-1], Wo.shape[1]), "the output")
     num_heads = attention_cache.Q.shape[-3]
     dWo = _weight_gradient(merged, dY)
-    dC = _split_heads(dY @ Wo.T, num_heads)
-    dQ, dK, dV = (_merge_heads(gradient) for gradient in attention_backward(dC, attention_cache))
+    dC = split_heads(dY @ Wo.T, num_heads)
+    dQ, dK, dV = (merge_heads(gradient) for gradient in attention_backward(dC, attention_cache))
     dX = dQ @ Wq.T + dK @ Wk.T + dV @ Wv.T
     return dX, _weight_gradient(X, dQ), _weight_gradient(X, dK), _weight_gradient(X, dV), dWo
 
@@ -145,12 +145,12 @@ def check_heads(op: str, num_heads: int, width: int) -> None:
         raise ValueError(f"{op}: num_heads is {num_heads}, expected a divisor of the width {width} of Wq")
 
 
-def _split_heads(X: Array, num_heads: int) -> Array:
+def split_heads(X: Array, num_heads: int) -> Array:
     """(..., n, H c) -> (..., H, n, c)"""
     return np.swapaxes(X.reshape(*X.shape[:-1], num_heads, X.shape[-1] // num_heads), -3, -2)
 
 
-def _merge_heads(X: Array) -> Array:
+def merge_heads(X: Array) -> Array:
     """(..., H, n, c) -> (..., n, H c)"""
     swapped = np.swapaxes(X, -3, -2)
     return swapped.reshape(*swapped.shape[:-2], X.shape[-3] * X.shape[-1])

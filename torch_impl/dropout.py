@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from reference_numpy import _check as rules
 from torch_impl import _check
@@ -35,3 +35,10 @@ def dropout(X: Tensor, keep: Tensor | None, p: float) -> Tensor:
 def draw_keep(shape: Sequence[int], p: float, device: torch.device) -> Tensor:
     """keep ~ Bernoulli(1 - p), for the modules: the ops themselves never draw."""
     return torch.rand(tuple(shape), device=device) >= p
+
+
+def drop(module: nn.Module, X: Tensor, keep: Tensor | None, p: float) -> Tensor:
+    """Dropout as a module does it: in training with the mask that it is given, or else draws; in evaluation not at all."""
+    if not module.training or (keep is None and p == 0.0):
+        return X
+    return dropout(X, draw_keep(X.shape, p, X.device) if keep is None else keep, p)
