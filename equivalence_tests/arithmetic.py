@@ -242,9 +242,9 @@ class Perturbed:
         return self._new(total + lost * self._signs(total))
 
     def _with(self, other: Any) -> tuple[Any, Any]:
-        """Both values, the one with fewer axes filled up behind the axis of runs."""
+        """Both values, the one with fewer axes filled up behind the axis of runs. A constant is one of float64."""
         if not isinstance(other, Perturbed):
-            return self.value, other
+            return self.value, np.asarray(other, np.float64)
         axes = max(self.value.ndim, other.value.ndim)
         mine, yours = (x.reshape(RUNS, *(1,) * (axes - x.ndim), *x.shape[1:]) for x in (self.value, other.value))
         return mine, yours
@@ -254,27 +254,65 @@ class Perturbed:
         return self._new(mine + yours)
 
     def plus(self, bias: Perturbed, k: int) -> Perturbed:
-        """Add a bias to a product, in the same line."""
+        """Add a bias to a product: to the rounded one, or as one more term of its sum."""
         mine, yours = self._with(bias)
-        return self._moved(mine + self._shaken(yours, self.sums * math.sqrt(k)))
+        return self._new(mine + self._shaken(yours, self.sums * math.sqrt(k)))
+
+    def __sub__(self, other: Any) -> Perturbed:
+        mine, yours = self._with(other)
+        return self._new(mine - yours)
+
+    def __rsub__(self, other: float) -> Perturbed:
+        return self._new(other - self.value)
 
     def __mul__(self, other: Any) -> Perturbed:
         mine, yours = self._with(other)
         return self._new(mine * yours)
 
-    def __rsub__(self, other: float) -> Perturbed:
-        return self._new(other - self.value)
+    def __truediv__(self, other: Any) -> Perturbed:
+        mine, yours = self._with(other)
+        return self._new(mine / yours)
+
+    def __rtruediv__(self, other: float) -> Perturbed:
+        return self._new(other / self.value)
+
+    __radd__ = __add__
+    __rmul__ = __mul__
+
+    def __neg__(self) -> Perturbed:
+        return self._moved(-self.value)
 
     def __matmul__(self, other: Perturbed) -> Perturbed:
         mine, yours = self._with(other)
         return self._accumulated(mine @ yours, (mine * mine) @ (yours * yours), mine.shape[-1])
 
-    def sum(self, axis: int) -> Perturbed:
+    def sum(self, axis: int, keepdims: bool = False) -> Perturbed:
         axis = axis + 1 if axis >= 0 else axis
-        return self._accumulated(self.value.sum(axis), (self.value**2).sum(axis), self.value.shape[axis])
+        total, squares = (x.sum(axis, keepdims=keepdims) for x in (self.value, self.value**2))
+        return self._accumulated(total, squares, self.value.shape[axis])
+
+    def mean(self, axis: int, keepdims: bool = True) -> Perturbed:
+        return self.sum(axis, keepdims) / float(self.value.shape[axis])
+
+    def sqrt(self) -> Perturbed:
+        return self._new(np.sqrt(self.value))
+
+    def exp(self) -> Perturbed:
+        return self._new(np.exp(self.value))
+
+    def log(self) -> Perturbed:
+        return self._new(np.log(self.value))
 
     def tanh(self) -> Perturbed:
         return self._new(np.tanh(self.value))
+
+    def moved(self, move: Callable[[Array], Array]) -> Perturbed:
+        """Numbers that only change place: transposed, reshaped, selected."""
+        return self._moved(np.stack([move(run) for run in self.value]))
+
+    def where(self, condition: Array) -> Perturbed:
+        """0 where the condition does not hold."""
+        return self._moved(np.where(condition, self.value, 0.0))
 
     @property
     def mT(self) -> Perturbed:

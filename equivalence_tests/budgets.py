@@ -7,11 +7,12 @@ They are written from the equations alone and share no line with either twin.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from equivalence_tests.arithmetic import ORACLE, Array, Bounded, Number, Perturbed
+from equivalence_tests.arithmetic import ORACLE, Array, Bounded, Number, Perturbed, Precision
 
 Tensors = dict[str, Bounded]
 
@@ -202,16 +203,20 @@ def rnn(
 ) -> Tensors:
     """The budget of a composition through time is measured, not bounded."""
     start = Bounded(np.zeros(dh_last.value.shape), X.precision) if h0 is None else h0
-    operands = (X, W_ih, W_hh, b_ih, b_hh, start, dH, dh_last)
-    tensors = _rnn(*operands)
-    precision = X.precision
+    tensors = measured(through_time, (X, W_ih, W_hh, b_ih, b_hh, start, dH, dh_last), X.precision)
+    if h0 is None:
+        del tensors["dh0"]
+    return tensors
+
+
+def measured(formula: Callable[..., dict[str, Any]], operands: Sequence[Bounded], precision: Precision) -> Tensors:
+    """The exact values of a formula over either kind of number, with 8 times the spread of its shaken runs as budget."""
+    tensors: Tensors = formula(*operands)
     step = max(precision.unit, SMALLEST_STEP)
     sums = step * precision.sums / precision.unit
     rng = np.random.default_rng(0)
     values = [np.asarray(operand.value, np.float64) for operand in operands]
-    runs = _rnn(*(Perturbed.start(value, rng, step, sums) for value in values))
-    if h0 is None:
-        del tensors["dh0"]
+    runs = formula(*(Perturbed.start(value, rng, step, sums) for value in values))
     for name, tensor in tensors.items():
         spread = runs[name].value - tensor.value.astype(np.float64)
         deviation = np.sqrt((spread**2).mean(0)) * (precision.unit / step)
@@ -219,31 +224,35 @@ def rnn(
     return tensors
 
 
-def _rnn(
+def through_time(
     X: Number,
     W_ih: Number,
     W_hh: Number,
     b_ih: Number,
     b_hh: Number,
     h0: Number,
-    dH: Number,
+    dH: Any,
     dh_last: Number,
 ) -> dict[str, Number]:
+    """The Elman network and back. dH is a number, or a function of H that answers it."""
     n, d = X.value.shape[-2:]
-    k = dH.value.shape[-1]
+    k = h0.value.shape[-1]
     states = [h0]
     for t in range(n):
         from_input = (X[..., t, None, :] @ W_ih.mT).plus(b_ih, d)[..., 0, :]
         from_state = (states[-1][..., None, :] @ W_hh.mT).plus(b_hh, k)[..., 0, :]
         states.append((from_input + from_state).tanh())
+    stack = type(X).stack
+    H, before = stack(states[1:], -2), stack(states[:-1], -2)
+    if callable(dH):
+        dH = dH(H)
     da: list[Number] = []
     dh = dh_last
     for t in reversed(range(n)):
         h = states[t + 1]
         da.insert(0, (dH[..., t, :] + dh) * (1.0 - h * h))
         dh = (da[0][..., None, :] @ W_hh)[..., 0, :]
-    stack = type(X).stack
-    H, before, dA = stack(states[1:], -2), stack(states[:-1], -2), stack(da, -2)
+    dA = stack(da, -2)
     db = dA.rows().sum(0)
     return {
         "H": H,

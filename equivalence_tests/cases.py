@@ -71,7 +71,7 @@ def is_floating(value: Any) -> bool:
     return isinstance(value, np.ndarray) and value.dtype == np.float64
 
 
-def _sizes(draws: Draws, names: str, least: dict[str, int] | None = None) -> dict[str, int]:
+def sizes_of(draws: Draws, names: str, least: dict[str, int] | None = None) -> dict[str, int]:
     """A size for every name: 1 often, otherwise pairwise different numbers from 2 to 11.
 
     One case in ten is square, all sizes being one (what guesses an axis by its size, or relies on a shape error, shows
@@ -90,13 +90,13 @@ def _sizes(draws: Draws, names: str, least: dict[str, int] | None = None) -> dic
     return sizes
 
 
-def _lead(draws: Draws, sizes: dict[str, int], axes: str = "B H") -> tuple[int, ...]:
+def leading(draws: Draws, sizes: dict[str, int], axes: str = "B H") -> tuple[int, ...]:
     """No, one or two leading axes."""
     names = axes.split()
     return tuple(sizes[name] for name in names[: draws.choice(range(len(names) + 1))])
 
 
-def _values(draws: Draws, shape: tuple[int, ...], hard: bool, largest: float = 8.0) -> Array:
+def values_of(draws: Draws, shape: tuple[int, ...], hard: bool, largest: float = 8.0) -> Array:
     """Normal numbers; in a hard case rows of very different magnitude, up to `largest` times as large, and exact zeros."""
     X = draws.normal(shape)
     if hard and shape:
@@ -105,7 +105,7 @@ def _values(draws: Draws, shape: tuple[int, ...], hard: bool, largest: float = 8
     return X
 
 
-def _case(
+def laid_out(
     draws: Draws, operands: dict[str, Array], options: dict[str, Any], upstream: dict[str, Array], hard: bool
 ) -> Case:
     """Choose how each array lies in memory (a broadcast one repeats its first row), and the upstream gradient's size."""
@@ -118,7 +118,7 @@ def _case(
                 continue
             layout = draws.choice(LAYOUTS) if array.ndim and draws.choice((False, True)) else "contiguous"
             if layout == "broadcast":
-                if array.ndim < 2 or not is_floating(array) or name == "bias":
+                if array.ndim < 2 or not is_floating(array) or name == "bias" or "." in name:
                     layout = "strided"
                 else:
                     values[name] = np.broadcast_to(array[:1], array.shape).copy()
@@ -135,22 +135,22 @@ def log_softmax(draws: Draws, hard: bool) -> Case:
 
 
 def _softmax(draws: Draws, hard: bool, upstream: str) -> Case:
-    sizes = _sizes(draws, "m B H", None if hard else {"m": 2})
-    shape = (*_lead(draws, sizes), sizes["m"])
-    X = _values(draws, shape, hard, 200.0)
+    sizes = sizes_of(draws, "m B H", None if hard else {"m": 2})
+    shape = (*leading(draws, sizes), sizes["m"])
+    X = values_of(draws, shape, hard, 200.0)
     if hard:  # rows far apart, so that one maximum for all rows shows
         X = X + draws.rng.choice([0.0, 1000.0, -1000.0], (*shape[:-1], 1))
     axis = draws.choice((-1, *range(-len(shape), len(shape)))) if hard else -1
     if axis != -1 and draws.choice((True, False)):
         X = np.moveaxis(X, -1, axis)
     options = {} if axis == -1 and draws.choice((True, False)) else {"axis": axis}
-    return _case(draws, {"X": X}, options, {upstream: draws.normal(X.shape)}, hard)
+    return laid_out(draws, {"X": X}, options, {upstream: draws.normal(X.shape)}, hard)
 
 
 def layer_norm(draws: Draws, hard: bool) -> Case:
-    sizes = _sizes(draws, "d B n", None if hard else {"d": 3})
-    shape = (*_lead(draws, sizes, "B n"), sizes["d"])
-    X = _values(draws, shape, hard)
+    sizes = sizes_of(draws, "d B n", None if hard else {"d": 3})
+    shape = (*leading(draws, sizes, "B n"), sizes["d"])
+    X = values_of(draws, shape, hard)
     if hard:  # tiny variances, constant rows and large offsets
         X = X * draws.rng.choice([1.0, 1e-3, 0.0], (*shape[:-1], 1), p=[0.6, 0.3, 0.1])
         X = X + draws.rng.choice([0.0, 3.0, -300.0, 4e4], (*shape[:-1], 1), p=[0.6, 0.2, 0.1, 0.1])
@@ -158,48 +158,48 @@ def layer_norm(draws: Draws, hard: bool) -> Case:
     operands = {"X": X, "scale": 1.0 + draws.normal((d,)), "shift": draws.normal((d,))}
     epsilon = draws.choice((None, 1e-5, 1e-2, np.float64(0.5)))  # a NumPy number must not turn float32 into float64
     options = {} if epsilon is None else {"epsilon": epsilon}
-    return _case(draws, operands, options, {"dY": draws.normal(shape)}, hard)
+    return laid_out(draws, operands, options, {"dY": draws.normal(shape)}, hard)
 
 
 def linear(draws: Draws, hard: bool) -> Case:
-    sizes = _sizes(draws, "d k n B")
-    lead = _lead(draws, sizes, "n B")
+    sizes = sizes_of(draws, "d k n B")
+    lead = leading(draws, sizes, "n B")
     d, k = sizes["d"], sizes["k"]
     if d == 1 or k == 1 or not draws.choice((False, True)):
-        operands = {"X": _values(draws, (*lead, d), hard, 1e3), "weight": _values(draws, (k, d), hard)}
+        operands = {"X": values_of(draws, (*lead, d), hard, 1e3), "weight": values_of(draws, (k, d), hard)}
     else:  # a square weight: a missing transposition keeps its shape
         k = d
-        operands = {"X": _values(draws, (*lead, d), hard, 1e3), "weight": _values(draws, (d, d), hard)}
+        operands = {"X": values_of(draws, (*lead, d), hard, 1e3), "weight": values_of(draws, (d, d), hard)}
     if draws.choice((True, False)):
         operands["bias"] = draws.normal((k,)) * draws.choice((1.0, 1.0, 1.0, 0.0))
-    return _case(draws, operands, {}, {"dY": _values(draws, (*lead, k), hard)}, hard)
+    return laid_out(draws, operands, {}, {"dY": values_of(draws, (*lead, k), hard)}, hard)
 
 
 def elementwise(draws: Draws, hard: bool) -> Case:
-    sizes = _sizes(draws, "d n B")
-    shape = (*_lead(draws, sizes, "n B"), sizes["d"])
-    X = _values(draws, shape, hard, 30.0) * (1.0 if hard else 0.5)
-    return _case(draws, {"X": X}, {}, {"dY": _values(draws, shape, hard)}, hard)
+    sizes = sizes_of(draws, "d n B")
+    shape = (*leading(draws, sizes, "n B"), sizes["d"])
+    X = values_of(draws, shape, hard, 30.0) * (1.0 if hard else 0.5)
+    return laid_out(draws, {"X": X}, {}, {"dY": values_of(draws, shape, hard)}, hard)
 
 
 def embedding(draws: Draws, hard: bool) -> Case:
-    sizes = _sizes(draws, "n v d B")
-    shape = _lead(draws, sizes, "n B") or (sizes["n"],)
+    sizes = sizes_of(draws, "n v d B")
+    shape = leading(draws, sizes, "n B") or (sizes["n"],)
     ids = draws.rng.integers(0, sizes["v"], shape).astype(draws.choice((np.int64, np.int32, np.uint8)))
     if ids.size > 2 and draws.choice((True, False)):  # row 0 is a row like any other; ids repeat, within a row too
         ids.flat[:2] = draws.choice((0, sizes["v"] - 1))
-    operands = {"ids": ids, "weight": _values(draws, (sizes["v"], sizes["d"]), hard)}
-    return _case(draws, operands, {}, {"dY": _values(draws, (*shape, sizes["d"]), hard)}, hard)
+    operands = {"ids": ids, "weight": values_of(draws, (sizes["v"], sizes["d"]), hard)}
+    return laid_out(draws, operands, {}, {"dY": values_of(draws, (*shape, sizes["d"]), hard)}, hard)
 
 
 def dropout(draws: Draws, hard: bool) -> Case:
-    sizes = _sizes(draws, "d n B")
-    shape = (*_lead(draws, sizes, "n B"), sizes["d"])
+    sizes = sizes_of(draws, "d n B")
+    shape = (*leading(draws, sizes, "n B"), sizes["d"])
     options = _dropping(draws, shape)
     options.setdefault("keep", None)
     options.setdefault("p", 0.0)
-    X = np.where(draws.rng.random(shape) < 0.2, 0.0, _values(draws, shape, hard))  # a kept 0 is not a dropped one
-    return _case(draws, {"X": X}, options, {"dY": draws.normal(shape)}, hard)
+    X = np.where(draws.rng.random(shape) < 0.2, 0.0, values_of(draws, shape, hard))  # a kept 0 is not a dropped one
+    return laid_out(draws, {"X": X}, options, {"dY": draws.normal(shape)}, hard)
 
 
 def _dropping(draws: Draws, shape: tuple[int, ...]) -> dict[str, Any]:
@@ -229,7 +229,7 @@ def _attending(draws: Draws, weights: tuple[int, ...], hard: bool) -> dict[str, 
             mask[..., draws.choice(range(mask.shape[-2])), :] = False  # a row with nothing to attend to
         options["mask"] = mask
     if draws.choice((False, True)):
-        bias = _values(draws, partial(), hard)
+        bias = values_of(draws, partial(), hard)
         options["bias"] = np.where(draws.rng.random(bias.shape) < 0.2, -np.inf, bias) if draws.choice((0, 1)) else bias
     if draws.choice((False, True)):
         options["causal"] = True
@@ -242,20 +242,20 @@ def _attending(draws: Draws, weights: tuple[int, ...], hard: bool) -> dict[str, 
 
 
 def attention(draws: Draws, hard: bool) -> Case:
-    sizes = _sizes(draws, "n m c e B H", None if hard else {"m": 2})
-    lead = _lead(draws, sizes)
+    sizes = sizes_of(draws, "n m c e B H", None if hard else {"m": 2})
+    lead = leading(draws, sizes)
     n, m, c, e = (sizes[name] for name in "nmce")
     e = draws.choice((e, e, c))  # fused kernels have a path of their own where V is as wide as K
     largest = draws.choice((4.0, 30.0))  # scores in the hundreds: a softmax that is a step
     operands = {
-        "Q": _values(draws, (*lead, n, c), hard, largest),
-        "K": _values(draws, (*lead, m, c), hard, largest),
-        "V": _values(draws, (*lead, m, e), hard),
+        "Q": values_of(draws, (*lead, n, c), hard, largest),
+        "K": values_of(draws, (*lead, m, c), hard, largest),
+        "V": values_of(draws, (*lead, m, e), hard),
     }
     if hard and draws.choice((False, True)):
         operands["K"] = operands["K"] + 10.0 * draws.normal((c,))  # one vector added to all keys
     options = _attending(draws, (*lead, n, m), hard)
-    return _case(draws, operands, options, {"dC": draws.normal((*lead, n, e))}, hard)
+    return laid_out(draws, operands, options, {"dC": draws.normal((*lead, n, e))}, hard)
 
 
 def attention_stages(draws: Draws, hard: bool) -> Case:
@@ -264,48 +264,48 @@ def attention_stages(draws: Draws, hard: bool) -> Case:
 
 
 def simple_attention(draws: Draws, hard: bool) -> Case:
-    sizes = _sizes(draws, "n d B H", None if hard else {"n": 2})
-    shape = (*_lead(draws, sizes), sizes["n"], sizes["d"])
-    X = _values(draws, shape, hard, 4.0) * 0.7
-    return _case(draws, {"X": X}, {}, {"dC": draws.normal(shape)}, hard)
+    sizes = sizes_of(draws, "n d B H", None if hard else {"n": 2})
+    shape = (*leading(draws, sizes), sizes["n"], sizes["d"])
+    X = values_of(draws, shape, hard, 4.0) * 0.7
+    return laid_out(draws, {"X": X}, {}, {"dC": draws.normal(shape)}, hard)
 
 
 def self_attention(draws: Draws, hard: bool) -> Case:
-    sizes = _sizes(draws, "n d c e B H", None if hard else {"n": 2})
-    lead = _lead(draws, sizes)
+    sizes = sizes_of(draws, "n d c e B H", None if hard else {"n": 2})
+    lead = leading(draws, sizes)
     n, d, c, e = (sizes[name] for name in "ndce")
     e = draws.choice((e, e, c))
     operands = {
-        "X": _values(draws, (*lead, n, d), hard, 4.0),
+        "X": values_of(draws, (*lead, n, d), hard, 4.0),
         "Wq": draws.normal((d, c)),
         "Wk": draws.normal((d, c)),
         "Wv": draws.normal((d, e)),
     }
     operands = {name: array / np.sqrt(d) if name != "X" else array for name, array in operands.items()}
     options = _attending(draws, (*lead, n, n), hard)
-    return _case(draws, operands, options, {"dC": draws.normal((*lead, n, e))}, hard)
+    return laid_out(draws, operands, options, {"dC": draws.normal((*lead, n, e))}, hard)
 
 
 def multi_head_attention(draws: Draws, hard: bool) -> Case:
-    sizes = _sizes(draws, "n H c d k B A", None if hard else {"n": 2})
-    lead = _lead(draws, sizes, "B A")
+    sizes = sizes_of(draws, "n H c d k B A", None if hard else {"n": 2})
+    lead = leading(draws, sizes, "B A")
     n, H, c, d, k = (sizes[name] for name in "nHcdk")
     operands = {
-        "X": _values(draws, (*lead, n, d), hard, 4.0),
+        "X": values_of(draws, (*lead, n, d), hard, 4.0),
         "Wq": draws.normal((d, H * c)) / np.sqrt(d),
         "Wk": draws.normal((d, H * c)) / np.sqrt(d),
         "Wv": draws.normal((d, H * c)) / np.sqrt(d),
         "Wo": draws.normal((H * c, k)) / np.sqrt(H * c),
     }
     options = {"num_heads": H, **_attending(draws, (*lead, H, n, n), hard)}
-    return _case(draws, operands, options, {"dY": draws.normal((*lead, n, k))}, hard)
+    return laid_out(draws, operands, options, {"dY": draws.normal((*lead, n, k))}, hard)
 
 
 def cross_entropy(draws: Draws, hard: bool) -> Case:
-    sizes = _sizes(draws, "v n B", None if hard else {"v": 2})
-    shape = _lead(draws, sizes, "n B")
+    sizes = sizes_of(draws, "v n B", None if hard else {"v": 2})
+    shape = leading(draws, sizes, "n B")
     v = sizes["v"]
-    logits = _values(draws, (*shape, v), hard, 300.0)
+    logits = values_of(draws, (*shape, v), hard, 300.0)
     targets = draws.rng.integers(0, v, shape)
     options: dict[str, Any] = {}
     if draws.choice((False, True)):
@@ -316,16 +316,16 @@ def cross_entropy(draws: Draws, hard: bool) -> Case:
         options["ignore_index"] = ignored
     targets = np.asarray(targets, draws.choice((np.int64, np.int32)))
     upstream = {"dloss": np.asarray(draws.choice((1.0, -1.7, 0.3, 0.0, 4096.0)))}
-    return _case(draws, {"logits": logits, "targets": targets}, options, upstream, hard)
+    return laid_out(draws, {"logits": logits, "targets": targets}, options, upstream, hard)
 
 
 def rnn(draws: Draws, hard: bool) -> Case:
-    sizes = _sizes(draws, "n d k B A")
-    lead = _lead(draws, sizes, "B A")
+    sizes = sizes_of(draws, "n d k B A")
+    lead = leading(draws, sizes, "B A")
     n, d, k = (sizes[name] for name in "ndk")
     gain = draws.choice((1.0, 2.0)) if hard else draws.choice((0.3, 0.6))
     operands = {
-        "X": _values(draws, (*lead, n, d), hard, 4.0),
+        "X": values_of(draws, (*lead, n, d), hard, 4.0),
         "W_ih": gain * draws.normal((k, d)) / np.sqrt(d),
         "W_hh": gain * draws.normal((k, k)) / np.sqrt(k),
         "b_ih": gain * draws.normal((k,)),
@@ -334,4 +334,4 @@ def rnn(draws: Draws, hard: bool) -> Case:
     if draws.choice((True, False)):
         operands["h0"] = draws.normal((*lead, k))
     upstream = {"dH": draws.normal((*lead, n, k)), "dh_last": draws.normal((*lead, k))}
-    return _case(draws, operands, {}, upstream, hard)
+    return laid_out(draws, operands, {}, upstream, hard)

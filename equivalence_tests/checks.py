@@ -24,6 +24,7 @@ from equivalence_tests.implementations import (
     NotOffered,
     as_upstream,
     check_offer,
+    gradients_by_name,
     one_line,
     prepared,
     run,
@@ -79,19 +80,19 @@ def conduct(implementation: Implementation, op: Op, rounded: Case, exact: dict[s
     linear in the upstream gradient; outputs share no memory with inputs, and gradients with nothing.
     """
     printed = io.StringIO()
-    state, filters = _global_state(), list(warnings.filters)
+    state, filters = global_state(), list(warnings.filters)
     with redirect_stdout(printed):
         what = _conduct_forward(implementation, op, rounded, exact, dtype)
     if printed.getvalue():
         return what or "it prints"
-    if _global_state() != state:
+    if global_state() != state:
         return what or "it touches NumPy's global random state"
     if list(warnings.filters) != filters:
         return what or "it changes the filters of warnings"
     return what
 
 
-def _global_state() -> tuple[bytes, int]:
+def global_state() -> tuple[bytes, int]:
     _, keys, position, *_ = np.random.get_state(legacy=True)  # noqa: NPY002 (the old global state, which ops must not touch)
     return np.asarray(keys).tobytes(), int(position)
 
@@ -100,11 +101,11 @@ def _conduct_forward(
     implementation: Implementation, op: Op, rounded: Case, exact: dict[str, Bounded], dtype: str
 ) -> str:
     operands, options, upstream = prepared(rounded, dtype, writeable=True)  # who writes into them is to be seen
-    given = [v for group in (operands, options, upstream) for v in group.values() if isinstance(v, np.ndarray)]
+    given = list(_arrays((operands, options, upstream)))
     before = [array.copy() for array in given]
     forward = implementation.forward(op.name)
     check_offer(forward, rounded)
-    answer = forward(*operands.values(), **options)
+    answer = forward(*op.arguments(operands), **options)
     Y, cache = (answer, ()) if not op.differentiable else answer
     if _changed(given, before):
         return "the forward changes its operands"
@@ -112,12 +113,12 @@ def _conduct_forward(
         return "an output shares memory with an operand"
     first = [array.copy() for array in _arrays((Y, cache))]
     other = {name: -0.5 * x if x.dtype.kind == "f" else x for name, x in operands.items()}
-    elsewhere = forward(*other.values(), **options)
+    elsewhere = forward(*op.arguments(other), **options)
     if op.differentiable:
         implementation.backward(op.name)(as_upstream(op, upstream), elsewhere[1])
     if _changed(list(_arrays((Y, cache))), first):
         return "a later call changes what an earlier one answered or remembers"
-    again = forward(*operands.values(), **options)
+    again = forward(*op.arguments(operands), **options)
     if not _same(Y, again if not op.differentiable else again[0]):
         return "the forward answers differently when called again"
     if not op.differentiable:
@@ -125,7 +126,7 @@ def _conduct_forward(
     backward = implementation.backward(op.name)
 
     def between() -> None:
-        forward(*other.values(), **options)  # the backward is to know its own call from the last one
+        forward(*op.arguments(other), **options)  # the backward is to know its own call from the last one
 
     return _conduct_backward(backward, op, rounded, exact, upstream, cache, [*given, *_arrays(Y)], between)
 
@@ -148,15 +149,16 @@ def _conduct_backward(
         return "the backward changes an operand, an output or its upstream gradient"
     if _changed(remembered, cached):
         return "the backward changes its cache"
-    own = list(_arrays(gradients))
+    answered = gradients_by_name(op, rounded, gradients)
+    own = list(_arrays(answered))
     if any(np.shares_memory(g, x) for g in own for x in (*given, *remembered)):
         return "a gradient shares memory with an operand, an output, the upstream gradient or the cache"
     if any(np.shares_memory(a, b) for i, a in enumerate(own) for b in own[:i]):
         return "two gradients share memory"
-    names = [f"d{name}" for name in op.gradient_names(rounded)]
     first = [array.copy() for array in own]
     doubled = {name: -2.0 * value for name, value in upstream.items()}  # exact: only the backward's own rounding counts
-    for name, once, twice in zip(names, own, _arrays(backward(as_upstream(op, doubled), cache)), strict=True):
+    twofold = gradients_by_name(op, rounded, backward(as_upstream(op, doubled), cache))
+    for (name, once), twice in zip(answered.items(), twofold.values(), strict=True):
         error = np.abs(twice.astype(ORACLE) + 2.0 * once.astype(ORACLE))
         if bool((error > 4.0 * exact[name].budget()).any()):  # each of the two may err by its budget, times 2
             return f"-2 times the upstream gradient does not give -2 times {name}"

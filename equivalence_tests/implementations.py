@@ -154,6 +154,8 @@ def prepared(
     """Operands, options and upstream gradient in the dtype, laid out as the case says; read-only."""
 
     def cast(name: str, value: Any) -> Any:
+        if isinstance(value, dict):  # a model's masks
+            return {key: cast(key, each) for key, each in value.items()}
         if not isinstance(value, np.ndarray):
             return value
         array = value.astype(dtype) if value.dtype == np.float64 else value
@@ -187,8 +189,8 @@ def run_pair(implementation: Implementation, op: Any, case: Case, dtype: str) ->
     check_offer(forward, case)
     operands, options, upstream = prepared(case, dtype)
     if not op.differentiable:
-        return named(op, case, forward(*operands.values(), **options), ())
-    Y, cache = forward(*operands.values(), **options)
+        return named(op, case, forward(*op.arguments(operands), **options), ())
+    Y, cache = forward(*op.arguments(operands), **options)
     gradients = implementation.backward(op.name)(as_upstream(op, upstream), cache)
     return named(op, case, Y, gradients)
 
@@ -208,10 +210,16 @@ def as_upstream(op: Any, upstream: dict[str, Array]) -> Any:
 def named(op: Any, case: Case, Y: Any, gradients: Any) -> Answer:
     """Outputs and gradients by name; one that is missing has no entry, one too many has a name of its own."""
     Ys = Y if len(op.outputs) > 1 and isinstance(Y, tuple) else (Y,)
-    names = [f"d{name}" for name in op.gradient_names(case)]
-    dXs = gradients if len(names) != 1 and isinstance(gradients, tuple) else (gradients,)
-    answers = _paired(list(op.outputs), Ys, "output") | _paired(names, dXs, "gradient")
+    answers = _paired(list(op.outputs), Ys, "output") | gradients_by_name(op, case, gradients)
     return {name: as_tensor(value, op.scalar and name in op.outputs) for name, value in answers.items()}
+
+
+def gradients_by_name(op: Any, case: Case, gradients: Any) -> dict[str, Any]:
+    """The gradients as `dX`; a model's come by name already."""
+    if op.model:
+        return {f"d{name}": value for name, value in gradients.items()}
+    names = [f"d{name}" for name in op.gradient_names(case)]
+    return _paired(names, gradients if len(names) != 1 and isinstance(gradients, tuple) else (gradients,), "gradient")
 
 
 def _paired(names: list[str], values: tuple[Any, ...], what: str) -> dict[str, Any]:

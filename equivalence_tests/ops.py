@@ -8,17 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from equivalence_tests import budgets, cases
+from equivalence_tests import budgets, cases, model_budgets, model_cases
 from equivalence_tests.arithmetic import Bounded, Precision
 from equivalence_tests.cases import Case, Draws
 
 
 @dataclass(frozen=True)
 class Op:
-    """An op's name, its outputs, the operands that have a gradient, its cases, and its formula with the budget."""
+    """An op's name, its outputs, the operands that have a gradient, its cases, and its formula with the budget.
+
+    A model takes its parameters as one dict, and its gradients come back as one: in a case they are operands whose names
+    have a dot, and all of them have a gradient.
+    """
 
     name: str
     outputs: tuple[str, ...]
@@ -27,19 +32,38 @@ class Op:
     formula: Callable[..., dict[str, Bounded]]
     scalar: bool = False  # the output is a number, and so is its upstream gradient
     moves_only: bool = False  # only moves or selects numbers: the budget is `tiny`, and has no floor
+    every: int = 1  # a model takes as long as many ops: of so many cases one is drawn
+
+    @property
+    def model(self) -> bool:
+        return self.differentiable == PARAMETERS
 
     def gradient_names(self, case: Case) -> list[str]:
         """The differentiable operands that the case has, in the order of the signature."""
+        if self.model:
+            return [name for name in case.operands if "." in name]
         return [name for name in self.differentiable if name in case.operands]
+
+    def arguments(self, operands: dict[str, Any]) -> list[Any]:
+        """The positional arguments: the operands, a model's parameters as one dict in front."""
+        if not self.model:
+            return list(operands.values())
+        params = {name: value for name, value in operands.items() if "." in name}
+        return [params, *(value for name, value in operands.items() if name not in params)]
 
     def exact(self, case: Case, precision: Precision) -> dict[str, Bounded]:
         """Every output and gradient of a rounded case: its exact value and the error budget in that precision."""
         arrays = {**case.operands, **case.upstream, **case.options}
         numbers = {name: Bounded(v, precision) if cases.is_floating(v) else v for name, v in arrays.items()}
+        if self.model:
+            params = {name: numbers.pop(name) for name in self.gradient_names(case)}
+            numbers["params"] = params
         with np.errstate(all="ignore"):  # a bound that overflows promises nothing, and says so
             return self.formula(**numbers)
 
 
+PARAMETERS = ("params",)
+MODEL_EVERY = 8
 ATTENTION_STAGES = ("Omega", "scaled", "masked", "A", "C", "dA", "delta", "dS", "dOmega", "dQ", "dK", "dV")
 SELF_ATTENTION = ("X", "Wq", "Wk", "Wv")
 
@@ -68,5 +92,24 @@ OPS = {
         ),
         Op("cross_entropy", ("loss",), ("logits",), cases.cross_entropy, budgets.cross_entropy, scalar=True),
         Op("rnn", ("H", "h_last"), ("X", "W_ih", "W_hh", "b_ih", "b_hh", "h0"), cases.rnn, budgets.rnn),
+        Op("gpt", ("logits",), PARAMETERS, model_cases.gpt, model_budgets.gpt, every=MODEL_EVERY),
+        Op("gpt_loss", ("loss",), PARAMETERS, model_cases.gpt_loss, model_budgets.gpt_loss, True, every=MODEL_EVERY),
+        Op(
+            "generative_rnn",
+            ("logits",),
+            PARAMETERS,
+            model_cases.generative_rnn,
+            model_budgets.generative_rnn,
+            every=MODEL_EVERY,
+        ),
+        Op(
+            "generative_rnn_loss",
+            ("loss",),
+            PARAMETERS,
+            model_cases.generative_rnn_loss,
+            model_budgets.generative_rnn_loss,
+            scalar=True,
+            every=MODEL_EVERY,
+        ),
     )
 }

@@ -27,7 +27,7 @@ def attention_picture(words: Sequence[str], A: Array, path: str | Path) -> None:
     if A.shape != (n, n):
         raise ValueError(f"attention_picture: A has shape {A.shape}, expected {(n, n)} for {n} words")
     side = min(12.0, 3.6 + 0.42 * n)
-    figure = _figure(side + 1.2, side + 0.3)
+    figure = new_figure(side + 1.2, side + 0.3)
     axes = figure.add_subplot()
     numbers = n <= MOST_CELLS_WITH_NUMBERS
     # Among many words most weights are small: without numbers, the square root keeps them apart from 0.
@@ -58,7 +58,7 @@ def attention_picture(words: Sequence[str], A: Array, path: str | Path) -> None:
 
 def scaling_picture(rows: Sequence[ScalingRow], path: str | Path) -> None:
     """Entropy, median gradient norm and the share of vanished rows over c, with the scale 1/sqrt(c) and without it."""
-    figure = _figure(11.0, 3.9)
+    figure = new_figure(11.0, 3.9)
     entropy, norm, share = figure.subplots(1, 3)
     for scaled, label, colour, marker in ((True, "with 1/√c", WITH, "o"), (False, "without", WITHOUT, "s")):
         chosen = [row for row in rows if row["scaled"] is scaled]
@@ -96,7 +96,7 @@ def drawable_labels(words: Sequence[str], numbers: Sequence[int]) -> list[str]:
     return labels
 
 
-def _figure(width: float, height: float) -> Figure:
+def new_figure(width: float, height: float) -> Figure:
     figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
     return figure

@@ -168,10 +168,21 @@ def _call_witnesses(
             row.judged += 1
 
 
-def check_all(found: list[Implementation], cases: int, seed: int, pool: Executor | None) -> Iterator[list[Row]]:
+def cases_of(op: Op, cases: int) -> int:
+    """How many cases an op is put to, where most are put to `cases`."""
+    return -(-cases // op.every)
+
+
+def check_all(
+    found: list[Implementation], ops: list[Op], cases: int, seed: int, pool: Executor | None
+) -> Iterator[list[Row]]:
     """Every op of every implementation, a chunk of cases at a time, in order. A worker that dies is its op's fault."""
     names = [(each.name, each.device) for each in found]
-    jobs = [(op, names, seed, start, min(start + CHUNK, cases)) for op in OPS for start in range(0, cases, CHUNK)]
+    jobs = [
+        (op.name, names, seed, start, min(start + CHUNK, cases_of(op, cases)))
+        for op in ops
+        for start in range(0, cases_of(op, cases), CHUNK)
+    ]
     if pool is None:
         yield from (check_chunk(*job) for job in jobs)
         return

@@ -6,60 +6,20 @@ import inspect
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from equivalence_tests import model_refusals, small_models
+from equivalence_tests._refusal import Arguments, Maker, Refusal, made
 from equivalence_tests.arithmetic import Array
 from equivalence_tests.cases import Case, SeededDraws
 from equivalence_tests.implementations import Implementation, parameters
 from equivalence_tests.laws.patterns import PATTERNS, SIZES, case_of, shape_of
+from equivalence_tests.ops import OPS
 
 LEAD = (9,)  # the leading axes of a valid call; no letter has this size
-
-
-class Maker:
-    """Makes the arrays that an implementation takes, and arrays that it does not."""
-
-    def __init__(self, implementation: Implementation, dtype: str) -> None:
-        self.implementation, self.dtype = implementation, dtype
-        self.other_dtype = "float32" if dtype == "float64" else "float64"
-
-    def __call__(self, array: Array, dtype: str | None = None) -> Any:
-        """The implementation's own array; floating ones in the dtype given, or in the one under test."""
-        wanted = (dtype or self.dtype) if array.dtype == np.float64 else str(array.dtype)
-        return array.astype(wanted) if self.implementation.pairs else self._tensor(array, wanted)
-
-    def foreign(self, array: Array) -> Any:
-        """The array of the other framework: a tensor for NumPy pairs (a memoryview without torch), an array for torch."""
-        if not self.implementation.pairs:
-            return array
-        try:
-            return self._tensor(array, str(array.dtype))
-        except ModuleNotFoundError:
-            return memoryview(array.tobytes())
-
-    def _tensor(self, array: Array, dtype: str) -> Any:
-        import torch
-
-        device = "cpu" if self.implementation.pairs else self.implementation.device
-        return torch.from_numpy(np.array(array)).to(device, getattr(torch, dtype))
-
-
-Arguments = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Refusal:
-    """What is wrong, the argument at fault, the error, and the call's arguments by name, operands first."""
-
-    name: str
-    argument: str
-    error: type[Exception]
-    build: Callable[[Maker], Arguments]
-    pairs_only: bool = False  # torch takes it
 
 
 def violation(refusal: Refusal, implementation: Implementation, op: str, dtype: str) -> str:
@@ -98,7 +58,7 @@ def upstream_violation(implementation: Implementation, op: str, dtype: str) -> s
     if op == "dropout":
         calls.append({**calls[0], "keep": None, "p": 0.0})
     for arguments in calls:
-        operands, options = _split(op, _made(make, arguments))
+        operands, options = _split(op, made(make, arguments))
         if not options.keys() <= (parameters(implementation.forward(op)) or options.keys()):
             continue
         _, cache = implementation.forward(op)(*operands, **options)
@@ -111,7 +71,7 @@ def upstream_violation(implementation: Implementation, op: str, dtype: str) -> s
 
 def _wrong_upstreams(op: str, make: Maker) -> list[tuple[str, str, type[Exception], Any]]:
     """What is wrong, the gradient at fault, the error, and the upstream gradient (a tuple for several outputs)."""
-    if op == "cross_entropy":
+    if OPS[op].scalar:
         return [("dloss as a string", "dloss", TypeError, "1"), ("dloss = nan", "dloss", ValueError, math.nan)]
     right = _case(op).upstream
     wrong: list[tuple[str, str, type[Exception], Any]] = []
@@ -134,34 +94,34 @@ def _wrong_upstreams(op: str, make: Maker) -> list[tuple[str, str, type[Exceptio
 
 def right_arguments(op: str, make: Maker) -> tuple[list[Any], dict[str, Any]]:
     """Operands and options of a call that is right: every refusal is one change away from it."""
-    return _split(op, _made(make, _valid(op)))
+    return _split(op, made(make, _valid(op)))
 
 
 def _split(op: str, arguments: Arguments) -> tuple[list[Any], dict[str, Any]]:
-    names = PATTERNS[op].operands
+    names = small_models.OPERANDS[op] if OPS[op].model else tuple(PATTERNS[op].operands)
     operands = [arguments[name] for name in names if name in arguments]
     return operands, {name: value for name, value in arguments.items() if name not in names}
 
 
 def _valid(op: str) -> dict[str, Any]:
     """The arguments of a call that is right, by name."""
+    if OPS[op].model:
+        return model_refusals.valid(op)
     case = _case(op)
     return {**case.operands, **case.options}
 
 
 def _case(op: str) -> Case:
+    if OPS[op].model:
+        return model_refusals.valid_case(op)
     return case_of(op, SeededDraws(np.random.default_rng(0)), "float64", LEAD)
-
-
-def _made(make: Maker, arguments: dict[str, Any]) -> Arguments:
-    return {name: make(value) if isinstance(value, np.ndarray) else value for name, value in arguments.items()}
 
 
 def _with(op: str, name: str, value: Any) -> Callable[[Maker], Arguments]:
     """A right call but for one argument; a function of the maker makes what is not the implementation's own array."""
 
     def build(make: Maker) -> Arguments:
-        own = _made(make, _valid(op))
+        own = made(make, _valid(op))
         changed = value(make) if callable(value) else value
         return own | {name: make(changed) if isinstance(changed, np.ndarray) and not callable(value) else changed}
 
@@ -200,7 +160,7 @@ def _operands(op: str) -> list[Refusal]:
 
 def _half(op: str, make: Maker) -> Arguments:
     """A right call in float16: NumPy has no half precision that accumulates as it should."""
-    own = _made(make, _valid(op))
+    own = made(make, _valid(op))
     floating = {name: x for name, x in _valid(op).items() if isinstance(x, np.ndarray) and x.dtype == np.float64}
     return own | {name: make(array, "float16") for name, array in floating.items()}
 
@@ -240,7 +200,7 @@ def _emptied(op: str, letter: str) -> Callable[[Maker], Arguments]:
                 arguments[name] = np.zeros(shape_of(letters, LEAD, SIZES | {letter: 0}))
             elif pattern.integers[name] == letter and op == "embedding":
                 arguments[name] = np.zeros(0, np.int64)
-        return _made(make, arguments)
+        return made(make, arguments)
 
     return build
 
@@ -287,7 +247,7 @@ def _chances(op: str, keep: Array) -> list[Refusal]:
     """A p that is no probability, beside a mask of what is kept."""
 
     def build(p: Any) -> Callable[[Maker], Arguments]:
-        return lambda make: _made(make, _valid(op) | {"keep": keep, "p": p})
+        return lambda make: made(make, _valid(op) | {"keep": keep, "p": p})
 
     bad: list[tuple[Any, type[Exception]]] = [(-0.1, ValueError), (1.1, ValueError), (math.nan, ValueError)]
     bad += [("0.3", TypeError), (None, TypeError)]
@@ -332,18 +292,25 @@ def _own() -> dict[str, list[Refusal]]:
             "targets all ignored",
             "targets",
             ValueError,
-            lambda make: _made(make, _valid("cross_entropy") | {"targets": ignored, "ignore_index": -100}),
+            lambda make: made(make, _valid("cross_entropy") | {"targets": ignored, "ignore_index": -100}),
         ),
         Refusal(
             "targets of -1 beside an ignore_index of -100",
             "targets",
             ValueError,
-            lambda make: _made(make, _valid("cross_entropy") | {"targets": negative, "ignore_index": -100}),
+            lambda make: made(make, _valid("cross_entropy") | {"targets": negative, "ignore_index": -100}),
         ),
-        Refusal("targets without elements", "targets", ValueError, lambda make: _made(make, no_rows)),
+        Refusal("targets without elements", "targets", ValueError, lambda make: made(make, no_rows)),
+        *(
+            Refusal(f"ignore_index = {x!r}", "ignore_index", TypeError, _with("cross_entropy", "ignore_index", x))
+            for x in ("x", 1.5, True)
+        ),
     ]
     return refusals
 
 
 _OWN = _own()
-REFUSALS: dict[str, tuple[Refusal, ...]] = {op: (*_operands(op), *_OWN.get(op, [])) for op in PATTERNS}
+REFUSALS: dict[str, tuple[Refusal, ...]] = {
+    **{op: (*_operands(op), *_OWN.get(op, [])) for op in PATTERNS},
+    **model_refusals.REFUSALS,
+}

@@ -59,20 +59,22 @@ def _run_torch(implementation: Implementation, op: Any, case: Case, dtype: str) 
     check_offer(function, case)
 
     def tensors(values: dict[str, Any]) -> dict[str, Any]:
-        return {
-            name: to_torch(v, dtype, implementation.device, case.layouts.get(name, "contiguous"))
-            if isinstance(v, np.ndarray)
-            else v
-            for name, v in values.items()
-        }
+        return {name: tensor(name, v) for name, v in values.items()}
+
+    def tensor(name: str, value: Any) -> Any:
+        if isinstance(value, dict):  # a model's masks
+            return tensors(value)
+        if not isinstance(value, np.ndarray):
+            return value
+        return to_torch(value, dtype, implementation.device, case.layouts.get(name, "contiguous"))
 
     operands, options, upstream = tensors(case.operands), tensors(case.options), tensors(case.upstream)
     if not op.differentiable:
-        stages = function(*operands.values(), **options)
+        stages = function(*op.arguments(operands), **options)
         return {name: from_torch(stage) for name, stage in zip(op.outputs, stages, strict=True)}
     names = op.gradient_names(case)
     leaves = [operands[name].requires_grad_() for name in names]
-    Y = function(*operands.values(), **options)
+    Y = function(*op.arguments(operands), **options)
     Ys = Y if isinstance(Y, tuple) else (Y,)
     gradients = torch.autograd.grad(Ys, leaves, list(upstream.values()), materialize_grads=True)
     answers = dict(zip(op.outputs, Ys, strict=True)) | dict(zip((f"d{n}" for n in names), gradients, strict=True))

@@ -21,7 +21,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from equivalence_tests.implementations import Implementation, available, has_torch, load
 from equivalence_tests.ops import OPS, Op
 from equivalence_tests.pictures import attention_picture, scaling_picture
-from equivalence_tests.proof import CHUNK, WITNESSES, Row, WorkerDied, check_all, verdict
+from equivalence_tests.proof import CHUNK, WITNESSES, Row, WorkerDied, cases_of, check_all, verdict
 from equivalence_tests.scaling import ScalingRow, describe, scaling_experiment
 from equivalence_tests.walk import WalkResult, read_words, walk
 
@@ -99,7 +99,7 @@ class Table:
             return
         op = OPS[chunk[0].op]
         self.done[op.name] += 1
-        if self.done[op.name] == -(-self.cases // CHUNK):
+        if self.done[op.name] == -(-cases_of(op, self.cases) // CHUNK):
             self.show(op)
 
     def of(self, op: str, label: str) -> list[Row]:
@@ -147,12 +147,15 @@ def parser() -> argparse.ArgumentParser:
     text = parse.add_mutually_exclusive_group()
     text.add_argument("--text", default=SENTENCE, help=f'the words to walk on, at most 512 (default: "{SENTENCE}")')
     text.add_argument("--file", type=Path, help="a UTF-8 text file to take the words from")
-    parse.add_argument("--cases", type=int, default=DEFAULT_CASES, help="cases of every op (default: %(default)s)")
+    parse.add_argument(
+        "--cases", type=int, default=DEFAULT_CASES, help="cases of every op, a model: an eighth (default: %(default)s)"
+    )
     parse.add_argument("--seed", type=int, default=0, help="of all that is drawn (default: %(default)s)")
     parse.add_argument(
         "--implementation", help="check this module alone (default: every one that this machine can run)"
     )
     parse.add_argument("--device", help="cpu or cuda (default: all there are)")
+    parse.add_argument("--op", nargs="+", default=[], metavar="OP", help="check these ops alone (default: every one)")
     return parse
 
 
@@ -177,8 +180,12 @@ def main(argv: list[str] | None = None) -> int:
         words = read_words(options.text if options.file is None else read_file(options.file), options.file)
         name = options.implementation
         found = available(options.device) if name is None else [load(name, options.device or "cpu")]
-        if not any(each.offers(op) for each in found for op in OPS):
-            raise ValueError(f"--implementation: {name} has none of the ops {', '.join(OPS)}")
+        unknown = [op for op in options.op if op not in OPS]
+        if unknown:
+            raise ValueError(f"--op: {unknown[0]} came, expected one of {', '.join(OPS)}")
+        ops = [op for op in OPS.values() if not options.op or op.name in options.op]
+        if not any(each.offers(op.name) for each in found for op in ops):
+            raise ValueError(f"--implementation: {name} has none of the ops {', '.join(op.name for op in ops)}")
     except ValueError as error:
         print(f"gemelos verify: {error}", file=sys.stderr)
         return 2
@@ -189,7 +196,7 @@ def main(argv: list[str] | None = None) -> int:
     try:
         with ProcessPoolExecutor(os.cpu_count(), get_context("spawn"), start_worker) as pool:
             try:
-                return verify(words, found, options.cases, options.seed, say, pool)
+                return verify(words, found, ops, options.cases, options.seed, say, pool)
             except OSError as error:
                 print(f"gemelos verify: results/ cannot be written: {error.strerror}", file=sys.stderr)
                 return 2
@@ -205,15 +212,23 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def verify(
-    words: list[str], found: list[Implementation], cases: int, seed: int, say: Console, pool: Executor | None
+    words: list[str],
+    found: list[Implementation],
+    ops: list[Op],
+    cases: int,
+    seed: int,
+    say: Console,
+    pool: Executor | None,
 ) -> int:
-    chunks = check_all(found, cases, seed, pool)  # the workers begin while the walk is printed
+    chunks = check_all(found, ops, cases, seed, pool)  # the workers begin while the walk is printed
     walked = walk(words, seed, say)
     scaling = scaling_experiment(seed)
     say.print("\nWhy 1/sqrt(c)", style="bold")
     for line in describe(scaling):
         say.print(line, highlight=False)
-    say.print(f"\nEvery op of {', '.join(each.label for each in found)}, {cases} cases each, seed {seed}", style="bold")
+    which = "Every op" if len(ops) == len(OPS) else ", ".join(op.name for op in ops)
+    who = ", ".join(each.label for each in found)
+    say.print(f"\n{which} of {who}, {cases} cases each, seed {seed}", style="bold")
     say.print(
         "The largest error, in units of roundoff (of well-conditioned tensors) and as a share of the budget (of all)."
     )
@@ -221,7 +236,7 @@ def verify(
     table = Table(say, found, cases)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=say, transient=True, disable=not say.is_terminal) as progress:
-        task = progress.add_task("cases", total=cases * len(OPS))
+        task = progress.add_task("cases", total=sum(cases_of(op, cases) for op in ops))
         for chunk in chunks:
             table.add(chunk)
             progress.advance(task, chunk[0].drawn if chunk else 0)

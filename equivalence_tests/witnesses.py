@@ -40,14 +40,14 @@ def _outputs(Y: Any) -> tuple[Any, ...]:
 
 def _forward(implementation: Implementation, op: Op, case: Case, moved: dict[str, Array]) -> tuple[Any, ...]:
     """The forward in complex128, some operands moved along the imaginary axis."""
-    operands = [
-        (value + 1j * STEP * moved[name] if name in moved else value.astype(np.complex128))
+    operands = {
+        name: (value + 1j * STEP * moved[name] if name in moved else value.astype(np.complex128))
         if is_floating(value)
         else value
         for name, value in case.operands.items()
-    ]
+    }
     options = {name: v.astype(np.complex128) if is_floating(v) else v for name, v in case.options.items()}
-    return _outputs(implementation.forward(op.name)(*operands, **options)[0])
+    return _outputs(implementation.forward(op.name)(*op.arguments(operands), **options)[0])
 
 
 def _against_upstream(case: Case, outputs: tuple[Any, ...]) -> tuple[float, float, float]:

@@ -12,7 +12,10 @@ from equivalence_tests.laws import (
     bad_input,
     cross_entropy,
     elementwise,
+    gpt,
     layer_norm,
+    model_losses,
+    models,
     rnn,
     self_attention,
     softmax,
@@ -46,4 +49,7 @@ def _of_every_op(op: str) -> tuple[Law, ...]:
     return tuple(axes.of(op, law) for law in laws)
 
 
-LAWS: dict[str, tuple[Law, ...]] = {op: (*_OWN[op], *_of_every_op(op)) for op in PATTERNS}
+LAWS: dict[str, tuple[Law, ...]] = {
+    **{op: (*_OWN[op], *_of_every_op(op)) for op in PATTERNS},
+    **{op: (*gpt.LAWS.get(op, ()), *model_losses.LAWS.get(op, ()), *laws) for op, laws in models.LAWS.items()},
+}

@@ -1,15 +1,14 @@
-"""The known mistakes: broken implementations, each of which a check of the table must catch.
+"""The known mistakes: broken implementations, each of which a check must catch.
 
-Each is one op as somebody would really have written it, with one wrong line; most were seen in public code. Ids
-such as SMX-03b name a public report, whose right values stand in tests/test_cases.py; the rest are numbered, M... in one
-series and others by subject: S softmax, N layer norm, A attention, B its backward, P its stages, H heads,
-C cross-entropy, E embedding, W linear, D dropout, F activations, R rnn.
+MISTAKES are of the ops of the table, PART_MISTAKES of the parts around them. Each is one op or part as somebody would
+really have written it, with one wrong line; most were seen in public code. Ids such as SMX-03b name a public report, whose
+right values stand in tests/test_cases.py; the rest are numbered, M... in one series and others by subject: S softmax, N
+layer norm, A attention, B its backward, P its stages, H heads, C cross-entropy, E embedding, W linear, D dropout,
+F activations, R rnn, L language models; T text, O optimizer, G sampler and generation, K checkpoints, V cache, Q training.
 
-Left out, since they need parts that are not ops: M066 (the residual branch), M086 (position embedding), M087 (tied
-weights), M113 to M132 (AdamW, clipping), M146 to M168 (samplers, cache, beams), M170 to M176 and M179 (data, tokenizer,
-checkpoints, metrics). M080, targets shifted twice, needs no data set: it is a loss that shifts. Of the reports left out:
-LNM-10 and BRD-04 (accumulation: ops are pure), SMX-06 and DTY-03 (half precision), XEN-09 (label smoothing), EMB-03 (there
-is no padding id), and all on models, optimizers, sampling, beams, data, checkpoints, metrics and devices.
+Left out: M167 and M168 (there is no beam search). M080, targets shifted twice, needs no data set: it is a loss that
+shifts. Of the reports left out: LNM-10 and BRD-04 (accumulation: ops are pure), SMX-06 and DTY-03 (half precision), XEN-09
+(label smoothing), EMB-03 (there is no padding id), and all on beams and devices.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import wraps
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -29,18 +28,33 @@ from equivalence_tests.mistakes import (
     activations,
     attention,
     attention_backward,
+    batches,
+    checkpoint,
+    clipping,
     cross_entropy,
+    dataset,
+    decoding,
     dropout,
     embedding,
+    filters,
+    generate,
+    gpt,
     heads,
+    language_models,
     layer_norm,
     linear,
+    optimizer,
+    reading,
     rnn,
+    sampling,
+    schedule,
     softmax,
+    text,
+    training,
 )
 from equivalence_tests.mistakes._mistake import Mistake
 
-__all__ = ["MISTAKES", "Mistake", "as_implementation", "quiet"]
+__all__ = ["MISTAKES", "PART_MISTAKES", "Mistake", "as_implementation", "quiet"]
 
 _SUBJECTS = (
     softmax,
@@ -54,12 +68,29 @@ _SUBJECTS = (
     dropout,
     activations,
     rnn,
+    gpt,
+    language_models,
+)
+_PARTS = (
+    text,
+    reading,
+    dataset,
+    batches,
+    optimizer,
+    clipping,
+    schedule,
+    filters,
+    sampling,
+    generate,
+    decoding,
+    checkpoint,
+    training,
 )
 
 
-def _by_id() -> dict[str, Mistake]:
+def _by_id(subjects: tuple[ModuleType, ...]) -> dict[str, Mistake]:
     found: dict[str, Mistake] = {}
-    for subject in _SUBJECTS:
+    for subject in subjects:
         for mistake in subject.MISTAKES:
             if mistake.id in found:
                 raise ValueError(f"two mistakes are called {mistake.id}")
@@ -67,7 +98,8 @@ def _by_id() -> dict[str, Mistake]:
     return found
 
 
-MISTAKES: dict[str, Mistake] = _by_id()
+MISTAKES: dict[str, Mistake] = _by_id(_SUBJECTS)
+PART_MISTAKES: dict[str, Mistake] = _by_id(_PARTS)
 
 
 def as_implementation(mistake: Mistake) -> Implementation:

@@ -1,4 +1,4 @@
-"""The matrix: every known mistake against every check of the table, not stopping at the first that catches it."""
+"""The matrix: every known mistake against every check of its op or part, not stopping at the first that catches it."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ from equivalence_tests.checks import LAW_DRAWS, agreement, attempt, conduct, dra
 from equivalence_tests.implementations import Implementation
 from equivalence_tests.judge import Judgement
 from equivalence_tests.laws import LAWS, Law
-from equivalence_tests.mistakes import MISTAKES, Mistake, as_implementation, quiet
+from equivalence_tests.mistakes import MISTAKES, PART_MISTAKES, Mistake, as_implementation, quiet
 from equivalence_tests.ops import OPS
+from equivalence_tests.parts import PARTS
 
 DTYPES = ("float64", "float32")
 CONDUCT_CASES = 12  # enough for most; more only for a mistake that nothing else has caught
@@ -67,12 +68,19 @@ class Row:
 def matrix(cases: int = 200, seed: int = 0, progress: Callable[[int, int], None] | None = None) -> list[Row]:
     """One row for every mistake. `progress` is told how many of how many are done."""
     rows = []
+    every = [*MISTAKES.values(), *PART_MISTAKES.values()]
     with quiet():
-        for done, mistake in enumerate(MISTAKES.values(), 1):
-            rows.append(row_of(mistake, cases, seed))
+        for done, mistake in enumerate(every, 1):
+            rows.append(row_of(mistake, cases, seed) if mistake.op in OPS else row_of_part(mistake))
             if progress is not None:
-                progress(done, len(MISTAKES))
+                progress(done, len(every))
     return rows
+
+
+def row_of_part(mistake: Mistake) -> Row:
+    """A part has laws alone, and they draw their own inputs."""
+    said = ((law, attempt(partial(law, mistake.forward))) for law in PARTS[mistake.op])
+    return Row(mistake, {}, None, tuple(Catch(law.__name__, "", 0, what) for law, what in said if what))
 
 
 def row_of(mistake: Mistake, cases: int, seed: int) -> Row:

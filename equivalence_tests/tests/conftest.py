@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import os
+
+# The arrays are tiny: threads of several workers, and of what they start, would only wait for each other.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 import pytest
 from hypothesis import HealthCheck, settings
 
 from equivalence_tests.implementations import Implementation, available, has_torch, load
 
-if has_torch():  # the arrays are tiny; threads of several workers would only wait for each other
+if has_torch():  # it may have been imported before
     import torch
 
     torch.set_num_threads(1)

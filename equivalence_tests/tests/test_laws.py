@@ -2,6 +2,7 @@
 
 import functools
 import math
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -16,17 +17,31 @@ from equivalence_tests.implementations import Implementation, NotOffered
 from equivalence_tests.laws import DEVIATIONS, LAWS, common
 from equivalence_tests.laws.axes import NAN_STAYS
 from equivalence_tests.laws.patterns import PATTERNS
-from equivalence_tests.ops import OPS
+from equivalence_tests.ops import MODEL_EVERY, OPS
+from equivalence_tests.small_models import GPTS, LOSSES, MODELS, RNNS
 from equivalence_tests.tests.draws import HypothesisDraws
 
 EXAMPLES = max(settings().max_examples // 5, 2)  # of every law, in every dtype
 ALL = [pytest.param(op, law, id=f"{op}-{law.__name__}") for op, laws in LAWS.items() for law in laws]
+SMALL = [each for each in ALL if each.values[0] not in MODELS]
+OF_MODELS = [each for each in ALL if each.values[0] in MODELS]
 
 
-@pytest.mark.parametrize(("op", "law"), ALL)
+@pytest.mark.parametrize(("op", "law"), SMALL)
 @settings(max_examples=EXAMPLES)
 @given(data=st.data())
 def test_law_holds(op, law, implementation, data):
+    assert_law(op, law, implementation, data)
+
+
+@pytest.mark.parametrize(("op", "law"), OF_MODELS)
+@settings(max_examples=max(EXAMPLES // MODEL_EVERY, 2))
+@given(data=st.data())
+def test_law_of_a_model_holds(op, law, implementation, data):
+    assert_law(op, law, implementation, data)
+
+
+def assert_law(op, law, implementation, data):
     if not implementation.offers(op):
         return
     for dtype in implementation.dtypes:
@@ -132,6 +147,8 @@ def gradient(op, change, index=0):
 
     def backward(dY, cache):
         gradients = right(dY, cache)
+        if isinstance(gradients, dict):
+            return gradients | {index: change(gradients[index]).astype(gradients[index].dtype)}
         if not isinstance(gradients, tuple):
             return change(gradients).astype(gradients.dtype)
         changed = list(gradients)
@@ -171,8 +188,8 @@ def no_empty_batch(op):
 
     @kept(right)
     def forward(*operands, **given):
-        if operands[0].size == 0:
-            raise ValueError(f"{op}: {next(iter(PATTERNS[op].operands))} is empty")
+        if any(isinstance(operand, np.ndarray) and operand.size == 0 for operand in operands[:2]):
+            raise ValueError(f"{op}: an operand is empty")
         return right(*operands, **given)
 
     return {op: forward}
@@ -334,6 +351,40 @@ def state_of_ones(X, W_ih, W_hh, b_ih, b_hh, h0=None):
     return reference_numpy.rnn(X, W_ih, W_hh, b_ih, b_hh, h0)
 
 
+def parameter(op, name, change):
+    """A model one of whose parameters is changed: `change` takes it, the ids and the configuration."""
+    right = getattr(reference_numpy, op)
+
+    @kept(right)
+    def forward(params, ids, *targets, **given):
+        if name not in params:
+            return right(params, ids, *targets, **given)
+        value = change(params[name], ids, given["config"])
+        return right(params | {name: value.astype(params[name].dtype)}, ids, *targets, **given)
+
+    return {op: forward}
+
+
+def half_of_a_tied_gradient(op):
+    right = getattr(reference_numpy, f"{op}_backward")
+
+    def backward(dY, cache):
+        grads = right(dY, cache)
+        if "lm_head.weight" not in grads:
+            grads["token_embedding.weight"] *= 0.5
+        return grads
+
+    return {f"{op}_backward": backward}
+
+
+def kept_are_not_divided(operands, given):
+    return {**given, "config": replace(given["config"], dropout=0.0)}
+
+
+def embedding_of(op):
+    return "token_embedding.weight" if op in GPTS else "embedding.weight"
+
+
 def plus(x):
     return x + 0.1
 
@@ -468,6 +519,71 @@ BROKEN = {
         "rnn", lambda X, W_ih, W_hh, b_ih, b_hh, *h0: (X, W_ih, W_hh, b_ih, 0 * b_hh, *h0)
     ),
     ("rnn", "the_past_does_not_see_the_future"): inputs("rnn", lambda X, *rest: (X + X.mean(-2, keepdims=True), *rest)),
+    **{
+        (op, name): value
+        for op in GPTS
+        for name, value in {
+            "a_tied_head_is_the_embedding_twice": half_of_a_tied_gradient(op),
+            "a_block_that_adds_nothing_is_no_block": parameter(op, "norm.scale", lambda w, ids, c: w * c.num_layers),
+            "permuting_the_heads_changes_nothing": parameter(
+                op, "blocks.0.attention.query.weight", lambda w, ids, c: w * (1.0 + ramp(w, 0))
+            ),
+            "keeping_all_only_divides_by_1_minus_p": options(op, kept_are_not_divided),
+            "dropping_all_leaves_the_last_shift": without(op, "keep"),
+            "both_embeddings_get_one_sum": gradient(op, larger, "position_embedding.weight"),
+            "one_number_on_the_residual_path_changes_nothing": gradient(
+                op, plus, "blocks.0.attention.projection.weight"
+            ),
+        }.items()
+    },
+    **{
+        (op, name): value
+        for op in MODELS
+        for name, value in {
+            "a_leading_axis_of_1_changes_nothing": parameter(
+                op, "lm_head.bias", lambda b, ids, c: b * (1.0 + ids.ndim / 8)
+            ),
+            "rows_not_named_have_no_gradient": gradient(op, plus, embedding_of(op)),
+            "permuting_the_vocabulary_permutes_the_answer": parameter(
+                op, "lm_head.weight", lambda w, ids, c: w * (1.0 + ramp(w, 0))
+            ),
+            "refuses_bad_input": swallows(op),
+            "backward_refuses_a_wrong_upstream": careless(op),
+        }.items()
+    },
+    **{
+        (op, name): value
+        for op in MODELS
+        if op not in LOSSES
+        for name, value in {
+            "the_past_does_not_see_the_future": parameter(op, "lm_head.bias", lambda b, ids, c: b + ids.mean()),
+            "sequences_do_not_meet": parameter(op, "lm_head.bias", lambda b, ids, c: b + ids.size / 10),
+            "a_leading_axis_may_be_0": no_empty_batch(op),
+            "the_heads_bias_gets_the_sum_of_dlogits": gradient(op, larger, "lm_head.bias"),
+        }.items()
+    },
+    **{
+        (op, name): value
+        for op in LOSSES
+        for name, value in {
+            "a_batch_is_the_mean_of_its_sequences": output(op, lambda Y, params, ids, *_, **__: Y * len(ids)),
+            "the_gradient_of_the_heads_bias_sums_to_0": gradient(op, plus, "lm_head.bias"),
+            "a_head_of_0_gives_log_v": output(op, lambda Y, *_, **__: Y / math.log(2.0)),
+            "padding_at_the_end_changes_nothing": output(
+                op, lambda Y, params, ids, targets, config, ignore_index=None: Y * (targets != ignore_index).mean()
+            ),
+            "the_loss_is_the_cross_entropy_of_the_logits": output(op, larger),
+            "doubling_dloss_doubles_the_gradient": {
+                f"{op}_backward": lambda dloss, cache, op=op: getattr(reference_numpy, f"{op}_backward")(
+                    dloss**2, cache
+                )
+            },
+        }.items()
+    },
+    **{(op, "both_biases_have_one_gradient"): gradient(op, larger, "rnn.bias_hh_l0") for op in RNNS},
+    ("generative_rnn", "the_first_logits_are_the_equation"): parameter(
+        "generative_rnn", "rnn.bias_hh_l0", lambda b, ids, c: 0.0 * b
+    ),
     **{(op, "a_leading_axis_of_1_changes_nothing"): floats(op, lambda X: 1.0 + X.ndim / 8) for op in PATTERNS},
     **{(op, "refuses_bad_input"): swallows(op) for op in PATTERNS},
     **{(op, "backward_refuses_a_wrong_upstream"): careless(op) for op in PATTERNS if OPS[op].differentiable},

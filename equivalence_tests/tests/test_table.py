@@ -1,10 +1,11 @@
 """Every op of every implementation: agreement within the budget in every dtype, and how the pairs behave."""
 
 import types
+from functools import cache
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from equivalence_tests.arithmetic import PRECISIONS, Bounded
@@ -12,10 +13,13 @@ from equivalence_tests.cases import LAYOUTS, SeededDraws
 from equivalence_tests.checks import agreement, attempt, conduct, draw_case, find_fault
 from equivalence_tests.implementations import Implementation, NotOffered, Tensor, lay_out, load, parameters, run
 from equivalence_tests.judge import judge
-from equivalence_tests.ops import OPS
+from equivalence_tests.ops import MODEL_EVERY, OPS
 from equivalence_tests.tests.draws import HypothesisDraws
 
 REFERENCE = load("reference_numpy")
+SMALL = [pytest.param(op, id=name) for name, op in OPS.items() if not op.model]
+MODELS = [pytest.param(op, id=name) for name, op in OPS.items() if op.model]
+FEWER = max(settings().max_examples // MODEL_EVERY, 2)  # a model takes as long as many ops
 
 
 def offered(implementation, op):
@@ -23,28 +27,7 @@ def offered(implementation, op):
     return implementation.offers(op.name)
 
 
-@pytest.mark.parametrize("op", OPS.values(), ids=OPS)
-@given(data=st.data(), hard=st.booleans())
-def test_every_output_and_gradient_agrees_within_the_budget(implementation, op, data, hard):
-    if not offered(implementation, op):
-        return
-    case = op.draw(HypothesisDraws(data.draw), hard)
-    for dtype in implementation.dtypes:
-        rounded = case.rounded(PRECISIONS[dtype])
-        exact = op.exact(rounded, PRECISIONS[dtype])
-        try:
-            verdicts = agreement(implementation, op, rounded, exact, dtype)
-        except NotOffered:
-            continue
-        assert [v.wrong for v in verdicts.values() if v.wrong] == []
-
-
-@pytest.mark.parametrize("op", OPS.values(), ids=OPS)
-@given(data=st.data())
-def test_small_arrays_of_bounded_floats_agree_too(implementation, op, data):
-    if not offered(implementation, op):
-        return
-    case = op.draw(HypothesisDraws(data.draw, floats=True), False)
+def assert_agreement(implementation, op, case):
     for dtype in implementation.dtypes:
         rounded = case.rounded(PRECISIONS[dtype])
         try:
@@ -54,15 +37,47 @@ def test_small_arrays_of_bounded_floats_agree_too(implementation, op, data):
         assert [v.wrong for v in verdicts.values() if v.wrong] == []
 
 
-@pytest.mark.parametrize("op", OPS.values(), ids=OPS)
+@pytest.mark.parametrize("op", SMALL)
 @given(data=st.data(), hard=st.booleans())
-def test_a_pair_changes_nothing_repeats_itself_shares_no_memory_and_is_linear(implementation, op, data, hard):
-    if not implementation.pairs:
-        return
-    case = op.draw(HypothesisDraws(data.draw), hard)
+def test_every_output_and_gradient_agrees_within_the_budget(implementation, op, data, hard):
+    if offered(implementation, op):
+        assert_agreement(implementation, op, op.draw(HypothesisDraws(data.draw), hard))
+
+
+@pytest.mark.parametrize("op", MODELS)
+@settings(max_examples=FEWER)
+@given(data=st.data(), hard=st.booleans())
+def test_every_output_and_gradient_of_a_model_agrees_within_the_budget(implementation, op, data, hard):
+    if offered(implementation, op):
+        assert_agreement(implementation, op, op.draw(HypothesisDraws(data.draw), hard))
+
+
+@pytest.mark.parametrize("op", SMALL)
+@given(data=st.data())
+def test_small_arrays_of_bounded_floats_agree_too(implementation, op, data):
+    if offered(implementation, op):
+        assert_agreement(implementation, op, op.draw(HypothesisDraws(data.draw, floats=True), False))
+
+
+def assert_conduct(implementation, op, case):
     for dtype in implementation.dtypes:
         rounded = case.rounded(PRECISIONS[dtype])
         assert conduct(implementation, op, rounded, op.exact(rounded, PRECISIONS[dtype]), dtype) == ""
+
+
+@pytest.mark.parametrize("op", SMALL)
+@given(data=st.data(), hard=st.booleans())
+def test_a_pair_changes_nothing_repeats_itself_shares_no_memory_and_is_linear(implementation, op, data, hard):
+    if implementation.pairs and offered(implementation, op):
+        assert_conduct(implementation, op, op.draw(HypothesisDraws(data.draw), hard))
+
+
+@pytest.mark.parametrize("op", MODELS)
+@settings(max_examples=FEWER)
+@given(data=st.data(), hard=st.booleans())
+def test_a_models_pair_changes_nothing_repeats_itself_shares_no_memory_and_is_linear(implementation, op, data, hard):
+    if implementation.pairs and offered(implementation, op):
+        assert_conduct(implementation, op, op.draw(HypothesisDraws(data.draw), hard))
 
 
 @pytest.mark.parametrize("op", OPS.values(), ids=OPS)
@@ -73,20 +88,26 @@ def test_torch_changes_none_of_its_operands(implementation, op):
 
     from equivalence_tests.run_torch import to_torch
 
+    def tensors(values):
+        return {
+            name: tensors(v)
+            if isinstance(v, dict)
+            else to_torch(v, "float64", implementation.device)
+            if isinstance(v, np.ndarray)
+            else v
+            for name, v in values.items()
+        }
+
     for index in range(6):
         case = draw_case(op, 1, index)
-        operands = [to_torch(v, "float64", implementation.device) for v in case.operands.values()]
-        options = {
-            name: to_torch(v, "float64", implementation.device) if isinstance(v, np.ndarray) else v
-            for name, v in case.options.items()
-        }
-        before = [operand.clone() for operand in operands]
+        operands, options = tensors(case.operands), tensors(case.options)
+        before = {name: operand.clone() for name, operand in operands.items()}
         if not options.keys() <= (parameters(implementation.forward(op.name)) or options.keys()):
             continue
-        Y = implementation.forward(op.name)(*operands, **options)
+        Y = implementation.forward(op.name)(*op.arguments(operands), **options)
         outputs = Y if isinstance(Y, tuple) else (Y,)
-        assert all(torch.equal(a, b) for a, b in zip(operands, before, strict=True))
-        storages = {operand.untyped_storage().data_ptr() for operand in operands}
+        assert all(torch.equal(operands[name], before[name]) for name in before)
+        storages = {operand.untyped_storage().data_ptr() for operand in operands.values()}
         assert not any(y.untyped_storage().data_ptr() in storages for y in outputs if y.numel())
 
 
@@ -98,19 +119,32 @@ WRONG_GRADIENTS = {
 }
 
 
+def by_place(gradients):
+    """Gradients as a dict: a model's by parameter, others by position."""
+    if isinstance(gradients, dict):
+        return dict(gradients)
+    return dict(enumerate(gradients if isinstance(gradients, tuple) else (gradients,)))
+
+
+def like_gradients(changed, gradients):
+    """What `by_place` took apart."""
+    if isinstance(gradients, dict):
+        return changed
+    return tuple(changed.values()) if isinstance(gradients, tuple) else changed[0]
+
+
 def with_gradient(op, replace):
-    """The reference, with its gradients passed through `replace(gradients, dY, operands)`."""
+    """The reference, with its gradients by place passed through `replace(gradients, dY, operands)`."""
     operands = []
 
     def forward(*args, **options):
-        operands[:] = [arg for arg in args if isinstance(arg, np.ndarray)]
+        params, *others = (list(arg.values()) if isinstance(arg, dict) else [arg] for arg in args)
+        operands[:] = [arg for arg in sum(others, params) if isinstance(arg, np.ndarray)]
         return REFERENCE.forward(op.name)(*args, **options)
 
     def backward(dY, cache):
         gradients = REFERENCE.backward(op.name)(dY, cache)
-        several = isinstance(gradients, tuple)
-        replaced = replace(list(gradients) if several else [gradients], dY, operands)
-        return tuple(replaced) if several else replaced[0]
+        return like_gradients(replace(by_place(gradients), dY, operands), gradients)
 
     module = types.SimpleNamespace(**{op.name: forward, f"{op.name}_backward": backward})
     return Implementation("replaced", module, True, ("float64", "float32"))
@@ -119,11 +153,26 @@ def with_gradient(op, replace):
 DIFFERENTIABLE = {name: op for name, op in OPS.items() if op.differentiable}
 
 
+@cache
+def exact_case(name, index):
+    """A case and its exact values, worked out once for all that is replaced in it."""
+    case = draw_case(OPS[name], 5, index).rounded(PRECISIONS["float64"])
+    return case, OPS[name].exact(case, PRECISIONS["float64"])
+
+
+@cache
+def places(name):
+    """Every place that a gradient of the op may have."""
+    op = OPS[name]
+    if not op.model:
+        return range(len(op.differentiable))
+    return tuple(dict.fromkeys(name for index in range(40) for name in op.gradient_names(draw_case(op, 5, index))))
+
+
 def first_fault(op, replace, cases=40):
     implementation = with_gradient(op, replace)
     for index in range(cases):
-        case = draw_case(op, 5, index).rounded(PRECISIONS["float64"])
-        exact = op.exact(case, PRECISIONS["float64"])
+        case, exact = exact_case(op.name, index)
         what = attempt(lambda case=case, exact=exact: agreement(implementation, op, case, exact, "float64"))
         what = what or attempt(lambda case=case, exact=exact: conduct(implementation, op, case, exact, "float64"))
         if what:
@@ -134,32 +183,50 @@ def first_fault(op, replace, cases=40):
 @pytest.mark.parametrize("op", DIFFERENTIABLE.values(), ids=DIFFERENTIABLE)
 @pytest.mark.parametrize("wrong", WRONG_GRADIENTS)
 def test_a_wrong_gradient_in_any_position_fails(op, wrong):
-    for position in range(len(op.differentiable)):
+    for place in places(op.name):
 
-        def replace(gradients, dY, operands, position=position):
-            if position < len(gradients):
-                gradients[position] = WRONG_GRADIENTS[wrong](gradients[position])
+        def replace(gradients, dY, operands, place=place):
+            if place in gradients:
+                gradients[place] = WRONG_GRADIENTS[wrong](gradients[place])
             return gradients
 
-        assert first_fault(op, replace), f"{wrong} in place of d{op.differentiable[position]} passed"
+        assert first_fault(op, replace), f"{wrong} in place of gradient {place} passed"
 
 
-TWO_AXES = [(name, i) for name, op in DIFFERENTIABLE.items() for i in range(len(op.differentiable))]
+@pytest.mark.parametrize("op", DIFFERENTIABLE.values(), ids=DIFFERENTIABLE)
+def test_a_gradient_too_few_and_one_too_many_fail(op):
+    for place in places(op.name):
+
+        def without(gradients, dY, operands, place=place):
+            if place in gradients:
+                gradients[place] = None
+            return gradients
+
+        assert first_fault(op, without), f"no gradient {place} passed"
+
+    def more(gradients, dY, operands):
+        name = "extra.weight" if op.model else len(gradients)
+        return gradients | {name: next(iter(gradients.values())).copy()}
+
+    if op.model or len(op.differentiable) > 1:
+        assert "nobody asked" in first_fault(op, more)
 
 
-@pytest.mark.parametrize(("name", "position"), TWO_AXES)
-def test_a_transposed_gradient_fails_wherever_there_are_two_axes(name, position):
-    op = OPS[name]
-    seen = []
+@pytest.mark.parametrize("op", DIFFERENTIABLE.values(), ids=DIFFERENTIABLE)
+def test_a_transposed_gradient_fails_wherever_there_are_two_axes(op):
+    for place in places(op.name):
+        if (op.model and place.endswith((".bias", ".scale", ".shift"))) or "bias_" in str(place):
+            continue  # never two axes
+        seen = []
 
-    def replace(gradients, dY, operands):
-        if position < len(gradients) and gradients[position].ndim >= 2:
-            seen.append(position)
-            gradients[position] = np.ascontiguousarray(np.swapaxes(gradients[position], -1, -2))
-        return gradients
+        def replace(gradients, dY, operands, place=place, seen=seen):
+            if place in gradients and gradients[place].ndim >= 2:
+                seen.append(place)
+                gradients[place] = np.ascontiguousarray(np.swapaxes(gradients[place], -1, -2))
+            return gradients
 
-    fault = first_fault(op, replace)
-    assert fault or not seen, f"the transpose of d{op.differentiable[position]} passed"
+        fault = first_fault(op, replace)
+        assert fault or not seen, f"the transpose of gradient {place} passed"
 
 
 def written_into(target, gradient):
@@ -173,37 +240,58 @@ def written_into(target, gradient):
     return view
 
 
+def side_by_side(gradients):
+    """All gradients but the first end in arrays of their own; the last one begins inside the first."""
+    places = list(gradients)
+    first = gradients[places[0]]
+    room = np.zeros(sum(g.size for g in gradients.values()) + 1)
+    for place in places[1:]:
+        target = room[first.size - 1 :] if place == places[-1] else room.copy()
+        gradients[place] = written_into(target, gradients[place])
+    if len(places) > 1 and first.size:
+        gradients[places[0]] = room[: first.size].reshape(first.shape)
+        gradients[places[0]].flat[:-1] = first.flat[:-1]
+        return True
+    return False
+
+
 @pytest.mark.parametrize("op", DIFFERENTIABLE.values(), ids=DIFFERENTIABLE)
-@pytest.mark.parametrize("where", ["upstream gradient", "operand", "other gradient"])
+@pytest.mark.parametrize("where", ["upstream gradient", "operand"])
 def test_a_right_gradient_in_memory_that_is_not_its_own_fails(op, where):
+    """The first gradient of an op; of a model, that of any parameter."""
+    if op.scalar and where == "upstream gradient":
+        return  # a number has no memory
+    for place in places(op.name) if op.model else (0,):
+        shared = []
+
+        def replace(gradients, dY, operands, place=place, shared=shared):
+            if place not in gradients:
+                return gradients
+            targets = operands if where == "operand" else dY if isinstance(dY, tuple) else (dY,)
+            for target in targets:
+                view = written_into(target, gradients[place]) if isinstance(target, np.ndarray) else None
+                if view is not None:
+                    gradients[place] = view
+                    shared.append(True)
+                    break
+            return gradients
+
+        fault = first_fault(op, replace)
+        assert fault or not shared, f"shared memory of gradient {place} passed"
+        assert shared or where != "operand"
+
+
+@pytest.mark.parametrize("op", DIFFERENTIABLE.values(), ids=DIFFERENTIABLE)
+def test_two_right_gradients_in_one_array_fail(op):
     shared = []
 
     def replace(gradients, dY, operands):
-        if where == "other gradient":
-            first, *others = gradients
-            room = np.zeros(sum(g.size for g in gradients) + 1)
-            for i, g in enumerate(others, 1):  # side by side in one array, the last beginning inside the first
-                gradients[i] = written_into(room[first.size - 1 :] if g is others[-1] else room.copy(), g)
-            if others and first.size:
-                gradients[0] = room[: first.size].reshape(first.shape)
-                gradients[0].flat[:-1] = first.flat[:-1]
-                shared.append(True)
-            return gradients
-        targets = operands if where == "operand" else dY if isinstance(dY, tuple) else (dY,)
-        for target in targets:
-            view = written_into(target, gradients[0]) if isinstance(target, np.ndarray) else None
-            if view is not None:
-                gradients[0] = view
-                shared.append(True)
-                break
+        shared.extend([True] * side_by_side(gradients))
         return gradients
 
     fault = first_fault(op, replace)
     assert fault or not shared, "shared memory passed"
-    if where == "operand":
-        assert shared
-    if where == "other gradient":
-        assert bool(shared) == (len(op.differentiable) > 1)
+    assert bool(shared) == (op.model or len(op.differentiable) > 1)
 
 
 @pytest.mark.parametrize("op", DIFFERENTIABLE.values(), ids=DIFFERENTIABLE)
@@ -212,18 +300,18 @@ def test_returning_the_upstream_gradient_itself_fails_even_where_it_is_right(op)
     seen = []
 
     def replace(gradients, dY, operands):
-        for i, g in enumerate(gradients):
+        for place, g in gradients.items():
             for upstream in dY if isinstance(dY, tuple) else (dY,):
                 if (
                     isinstance(upstream, np.ndarray)
                     and upstream.size == g.size
                     and np.array_equal(upstream.ravel(), g.ravel())
                 ):
-                    gradients[i] = upstream.reshape(g.shape)
-                    seen.append(bool(np.shares_memory(gradients[i], upstream)))
+                    gradients[place] = upstream.reshape(g.shape)
+                    seen.append(bool(np.shares_memory(gradients[place], upstream)))
         return gradients
 
-    fault = first_fault(op, replace, cases=60)
+    fault = first_fault(op, replace, cases=-(-60 // op.every))
     assert not any(seen) or "shares memory" in fault
 
 
@@ -232,7 +320,8 @@ def test_an_error_of_a_hundred_roundoffs_in_one_element_fails(op):
     """The budget is not a wide gate: an error of 100 u of the largest element is seen within a few cases."""
 
     def replace(gradients, dY, operands):
-        g = gradients[0] = gradients[0].copy()
+        place = next(iter(gradients))
+        g = gradients[place] = gradients[place].copy()
         if g.size:
             g.flat[int(np.abs(g).argmax())] *= 1.0 + 200.0 * 2.0**-53
         return gradients
@@ -304,6 +393,7 @@ def test_an_unknown_option_is_reported_as_not_on_offer():
         run(fused, op, case, "float64")
 
 
-def test_the_reference_has_no_fault_in_any_check():
-    for op in OPS.values():
-        assert find_fault(REFERENCE, op, cases=10, seed=11) is None
+@pytest.mark.parametrize("op", SMALL)
+def test_the_reference_has_no_fault_in_any_check(op):
+    """Of the models test_mistakes says so, op by op."""
+    assert find_fault(REFERENCE, op, cases=10, seed=11) is None

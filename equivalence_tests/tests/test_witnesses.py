@@ -8,34 +8,54 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpmath import mp
 
-from equivalence_tests import many_digits
+from equivalence_tests import many_digits, many_digits_models
 from equivalence_tests.arithmetic import PRECISIONS
-from equivalence_tests.cases import is_floating
+from equivalence_tests.cases import Case, is_floating
 from equivalence_tests.checks import draw_case
 from equivalence_tests.implementations import Implementation, load
 from equivalence_tests.ops import OPS
+from equivalence_tests.proof import MOST_STEPS, differentiable_elements
 from equivalence_tests.tests.draws import HypothesisDraws
+from equivalence_tests.tests.test_table import by_place
 from equivalence_tests.witnesses import adjoint_gap, complex_step, hear_witnesses
+from reference_numpy.config import GPTConfig, RNNConfig
+from reference_numpy.generative_rnn import rnn_shapes
+from reference_numpy.gpt import gpt_keep_shapes, gpt_shapes
 
 DIFFERENTIABLE = {name: op for name, op in OPS.items() if op.differentiable}
 DOUBLE = PRECISIONS["float64"]
 REFERENCE = load("reference_numpy")
 
 
-@pytest.mark.parametrize("op", DIFFERENTIABLE.values(), ids=DIFFERENTIABLE)
+SMALL = [pytest.param(op, id=name) for name, op in DIFFERENTIABLE.items() if not op.model]
+MODELS = [pytest.param(op, id=name) for name, op in DIFFERENTIABLE.items() if op.model]
+
+
+def assert_witnesses(op, case):
+    said = hear_witnesses(REFERENCE, op, case, op.exact(case, DOUBLE), 0)
+    assert {name: each.wrong for name, each in said.items() if each.wrong} == {}
+
+
+@pytest.mark.parametrize("op", SMALL)
 @settings(max_examples=8)
 @given(data=st.data(), hard=st.booleans())
 def test_complex_steps_and_the_adjoint_identity_hold_within_the_budget(op, data, hard):
-    case = op.draw(HypothesisDraws(data.draw), hard).rounded(DOUBLE)
-    said = hear_witnesses(REFERENCE, op, case, op.exact(case, DOUBLE), 0)
-    assert {name: each.wrong for name, each in said.items() if each.wrong} == {}
+    assert_witnesses(op, op.draw(HypothesisDraws(data.draw), hard).rounded(DOUBLE))
+
+
+@pytest.mark.parametrize("index", range(2))
+@pytest.mark.parametrize("op", MODELS)
+def test_complex_steps_and_the_adjoint_identity_hold_for_the_models(op, index):
+    """A step for every element of every parameter, so the smallest cases, one of them hard."""
+    cases = (draw_case(op, 20, i).rounded(DOUBLE) for i in range(index, 200, 2))
+    assert_witnesses(op, next(case for case in cases if differentiable_elements(op, case) <= MOST_STEPS // 2))
 
 
 @pytest.mark.parametrize("op", DIFFERENTIABLE.values(), ids=DIFFERENTIABLE)
 def test_most_tensors_of_the_well_conditioned_strategy_are_judged_to_1e_13(op):
     """`hear_witnesses` holds a tensor to 1e-13 where its budget allows that; this must not be an empty promise."""
     tensors, close = 0, 0
-    for index in range(0, 60, 2):
+    for index in range(0, -(-60 // op.every), 2):
         case = draw_case(op, 2, index).rounded(DOUBLE)
         exact = op.exact(case, DOUBLE)
         for name in op.gradient_names(case):
@@ -53,10 +73,9 @@ def test_the_adjoint_identity_sees_a_gradient_that_is_wrong_in_one_place(op):
 
     def backward(dY, cache):
         gradients = REFERENCE.backward(op.name)(dY, cache)
-        several = isinstance(gradients, tuple)
-        wrong = [g.copy() for g in (gradients if several else (gradients,))]
-        wrong[-1].flat[int(np.abs(wrong[-1]).argmax())] *= 1.001
-        return tuple(wrong) if several else wrong[0]
+        wrong = list(by_place(gradients).values())[-1]
+        wrong.flat[int(np.abs(wrong).argmax())] *= 1.001  # the gradients are nobody else's
+        return gradients
 
     module = types.SimpleNamespace(**{op.name: REFERENCE.forward(op.name), f"{op.name}_backward": backward})
     broken = Implementation("wrong", module, True, ("float64",))
@@ -94,10 +113,41 @@ def small(op, index):
 
 
 @pytest.mark.parametrize("index", range(6))
-@pytest.mark.parametrize("op", DIFFERENTIABLE.values(), ids=DIFFERENTIABLE)
+@pytest.mark.parametrize("op", SMALL)
 def test_many_digits_confirm_every_exact_value_to_extended_precision(op, index):
     """What the table calls exact is: to the extended precision's own share of the budget, against 450 digits."""
-    case = small(op, index)
+    assert_many_digits(op, small(op, index))
+
+
+def small_model(op, tied):
+    """Two tokens, one block of two heads of width 1, and with a tied head some dropout and an ignored target."""
+    rng = np.random.default_rng(tied)
+    if op.name.startswith("gpt"):
+        sizes = {"context_window": 3, "num_layers": 1, "num_heads": 2, "head_dim": 1, "ff_factor": 1}
+        config = GPTConfig(vocab_size=2, embedding_dim=3, dropout=0.3, tied_head=tied, **sizes)
+        shapes = gpt_shapes(config)
+    else:
+        config = RNNConfig(vocab_size=2, embedding_dim=3)
+        shapes = rnn_shapes(config)
+    operands = {name: rng.standard_normal(shape) for name, shape in shapes.items()} | {"ids": np.array([1, 0])}
+    options = {"config": config}
+    if tied and op.name.startswith("gpt"):
+        options["keep"] = {name: rng.random(s) < 0.7 for name, s in gpt_keep_shapes(config, (2,)).items()}
+    if op.scalar:
+        operands["targets"] = np.array([1, 0])
+        options |= {"ignore_index": 1} if tied else {}
+        return Case(operands, options, {"dloss": np.array(-1.7)})
+    return Case(operands, options, {"dlogits": rng.standard_normal((2, 2))})
+
+
+@pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.parametrize("op", MODELS)
+def test_many_digits_confirm_every_exact_value_of_a_model(op, tied):
+    assert op.name in many_digits_models.__dict__
+    assert_many_digits(op, small_model(op, tied))
+
+
+def assert_many_digits(op, case):
     exact = op.exact(case, DOUBLE)
     operands = dict(case.operands)
     options = dict(case.options)
@@ -146,8 +196,6 @@ def test_multi_head_attention_is_torchs_own_module(index):
     mask = rng.random((n, n)) < 0.7
     mask |= np.eye(n, dtype=bool)
     operands = {"X": X, "Wq": Wq, "Wk": Wk, "Wv": Wv, "Wo": Wo}
-    from equivalence_tests.cases import Case
-
     exact = op.exact(Case(operands, {"num_heads": H, "mask": mask}, {"dY": dY}), DOUBLE)
     module = torch.nn.MultiheadAttention(d, H, bias=False, batch_first=True, dtype=torch.float64)
     with torch.no_grad():

@@ -21,6 +21,7 @@ from equivalence_tests.variants.dropout import DROPOUT
 from equivalence_tests.variants.embedding import EMBEDDING
 from equivalence_tests.variants.layer_norm import LAYER_NORM
 from equivalence_tests.variants.linear import LINEAR
+from equivalence_tests.variants.models import GENERATIVE_RNN, GENERATIVE_RNN_LOSS, GPT, GPT_LOSS
 from equivalence_tests.variants.rnn import RNN
 from equivalence_tests.variants.self_attention import MULTI_HEAD_ATTENTION, SELF_ATTENTION, SIMPLE_ATTENTION
 from equivalence_tests.variants.softmax import LOG_SOFTMAX, SOFTMAX
@@ -42,6 +43,10 @@ VARIANTS: dict[str, dict[str, Pair]] = {
     "multi_head_attention": MULTI_HEAD_ATTENTION,
     "cross_entropy": CROSS_ENTROPY,
     "rnn": RNN,
+    "gpt": GPT,
+    "gpt_loss": GPT_LOSS,
+    "generative_rnn": GENERATIVE_RNN,
+    "generative_rnn_loss": GENERATIVE_RNN_LOSS,
 }
 
 
