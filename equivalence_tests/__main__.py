@@ -7,6 +7,8 @@ from importlib import import_module
 
 COMMANDS = {
     "verify": ("equivalence_tests.verify", "walk the math on real words, then check every op of every implementation"),
+    "train": ("equivalence_tests.train", "train a GPT or an RNN on stories, on either twin"),
+    "generate": ("equivalence_tests.generate", "text from a trained model"),
     "mistakes": ("equivalence_tests.mistakes.matrix", "the matrix of known mistakes against the checks"),
 }
 
