@@ -230,8 +230,8 @@ class Perturbed:
         shaken: Array = value * (1.0 + unit * self._signs(value))
         return shaken
 
-    def _new(self, value: Array) -> Perturbed:
-        return self._moved(self._shaken(value, self.unit))
+    def _new(self, value: Array, cost: float = 1.0) -> Perturbed:
+        return self._moved(self._shaken(value, cost * self.unit))
 
     def _moved(self, value: Array) -> Perturbed:
         return Perturbed(value, self.rng, self.unit, self.sums)
@@ -295,16 +295,16 @@ class Perturbed:
         return self.sum(axis, keepdims) / float(self.value.shape[axis])
 
     def sqrt(self) -> Perturbed:
-        return self._new(np.sqrt(self.value))
+        return self._new(np.sqrt(self.value), 2.0)  # the costs are those of `Bounded`
 
     def exp(self) -> Perturbed:
-        return self._new(np.exp(self.value))
+        return self._new(np.exp(self.value), 4.0)
 
     def log(self) -> Perturbed:
-        return self._new(np.log(self.value))
+        return self._new(np.log(self.value), 4.0)
 
     def tanh(self) -> Perturbed:
-        return self._new(np.tanh(self.value))
+        return self._new(np.tanh(self.value), 4.0)
 
     def moved(self, move: Callable[[Array], Array]) -> Perturbed:
         """Numbers that only change place: transposed, reshaped, selected."""
