@@ -36,7 +36,7 @@ class Op:
 
     @property
     def model(self) -> bool:
-        return self.differentiable == PARAMETERS
+        return self.every > 1
 
     def gradient_names(self, case: Case) -> list[str]:
         """The differentiable operands that the case has, in the order of the signature."""
