@@ -25,6 +25,7 @@ from equivalence_tests.implementations import (
     parameters,
     plain,
 )
+from equivalence_tests.laws.patterns import PATTERNS
 from equivalence_tests.loading import nearest
 from equivalence_tests.ops import OPS, Op
 from equivalence_tests.signatures import (
@@ -46,6 +47,7 @@ class Convention:
 
     layout: str = "any"
     mask_true: str = "keeps"
+    lead: int | None = None  # leading axes that the operands are to have; None: none, one or two
 
 
 @dataclass(frozen=True)
@@ -59,8 +61,15 @@ class Candidate:
     kind: str
     framework: str
     not_checked: tuple[str, ...]
-    required: frozenset[str]
+    plan: Plan
+    plain: bool  # a function to be called as it is, not a module or an autograd.Function
+    beside: str  # the name of the backward that stands beside it, if it was found there
     convention: Convention = Convention()
+
+    @property
+    def row(self) -> Op:
+        """The row of the table, with its gradients, whatever the candidate has."""
+        return OPS[self.op.name]
 
     def taken(self, case: Case) -> Case:
         """The case without the options that the candidate does not take. NotOffered if it cannot do without one that is
@@ -75,25 +84,35 @@ class Candidate:
         if "ignore_index" in case.options and "ignore_index" not in options:
             ignored = operands["targets"] == case.options["ignore_index"]
             operands["targets"] = np.where(ignored, 0, operands["targets"]).astype(operands["targets"].dtype)
-        absent = [name for name in self.required if name not in {*operands, *options, "params"}]
+        absent = [name for name in self.plan.required if name not in {*operands, *options, "params"}]
         if absent:
             raise NotOffered(absent[0])
-        if self.convention.layout != "any":
-            return four_axes(Case(operands, options, case.upstream, case.hard, case.layouts))
-        return Case(operands, options, case.upstream, case.hard, case.layouts)
+        found = Case(operands, options, case.upstream, case.hard, case.layouts)
+        lead = 2 if self.convention.layout != "any" else self.convention.lead
+        return found if lead is None else with_leading(found, self.op.name, lead)
 
 
-def four_axes(case: Case) -> Case:
-    """With leading axes of 1 before what has fewer than four axes: (B, H, n, c)."""
+def with_leading(case: Case, op: str, count: int) -> Case:
+    """With so many leading axes: the first sample of those that are too many, axes of 1 where they are too few."""
+    pattern = PATTERNS[op]
 
-    def filled(values: dict[str, Any]) -> dict[str, Any]:
-        return {
-            name: X.reshape((1,) * (4 - X.ndim) + X.shape) if isinstance(X, np.ndarray) and X.ndim else X
-            for name, X in values.items()
-        }
+    def fit(name: str, X: Any, letters: str) -> Any:
+        if not letters.startswith("...") or not isinstance(X, np.ndarray):
+            return X
+        axes = len(letters.split()) - 1 + count
+        while X.ndim > axes:
+            X = X[0]
+        return X if name in ("mask", "bias") else X.reshape((1,) * (axes - X.ndim) + X.shape)  # these two broadcast
 
-    layouts = {name: "strided" if layout == "broadcast" else layout for name, layout in case.layouts.items()}
-    return Case(filled(case.operands), filled(case.options), filled(case.upstream), case.hard, layouts)
+    def all_of(values: dict[str, Any], patterns: dict[str, str]) -> dict[str, Any]:
+        return {name: fit(name, X, patterns.get(name, "")) for name, X in values.items()}
+
+    operands, options = all_of(case.operands, pattern.operands), all_of(case.options, pattern.options)
+    options.pop("axis", None)  # a softmax over another axis has no leading axes
+    layouts = {
+        name: "strided" if layout in ("broadcast", "reversed") else layout for name, layout in case.layouts.items()
+    }
+    return Case(operands, options, all_of(case.upstream, pattern.upstream), case.hard, layouts)
 
 
 def op_named(like: str) -> Op:
@@ -111,13 +130,23 @@ def adapt(
     label: str = "",
     device: str = "cpu",
     convention: Convention = Convention(),
+    without: tuple[str, ...] = (),
 ) -> Candidate:
-    """The candidate behind a function. ValueError, one line, if its signature fits no call of the op."""
+    """The candidate behind a function, not to be given the options `without`.
+
+    ValueError, one line, if its signature fits no call of the op.
+    """
     op = op_named(like)
+    for option in without:
+        if option not in options_of(op):
+            raise ValueError(f"--without: {like} has no option {option!r}, {nearest(option, options_of(op))}")
     label = label or getattr(function, "__name__", type(function).__name__)
     framework = _framework_of(function)
+    if convention.lead is not None and like not in PATTERNS:
+        raise ValueError(f"--lead: {like} has no leading axes to choose")
     if convention.layout != "any" and like not in ("attention", "simple_attention", "attention_stages"):
         raise ValueError(f"--layout: {like} has no heads' axis, expected one of attention, simple_attention")
+    plain_function = inspect.isroutine(function)
     check_device(device)
     if device != "cpu" and framework != "torch":
         raise ValueError(f"--device: {label} is no torch function and runs on cpu, got {device}")
@@ -125,8 +154,9 @@ def adapt(
         from equivalence_tests import candidate_torch
 
         function = candidate_torch.as_function(function, op)
-    backward = backward or _backward_beside(function)
-    plan = Plan.of(function, op, label)
+    beside = "" if backward is not None else _backward_beside(function)
+    backward = backward or _named(function, beside)
+    plan = Plan.of(function, op, label).without(without)
     if op.differentiable and backward is None and framework != "torch":
         op = replace(op, differentiable=())
     translate = Translation(op, plan, convention)
@@ -137,7 +167,9 @@ def adapt(
         implementation = Implementation(
             label, SimpleNamespace(**{like: forward}), False, ("float64", "float32", "bfloat16", "float16"), device
         )
-        return Candidate(label, op, implementation, "autograd", framework, left, plan.required, convention)
+        return Candidate(
+            label, op, implementation, "autograd", framework, left, plan, plain_function, beside, convention
+        )
     arrays = _converters(function, framework)
     functions = {like: with_signature(translate.forward(function, arrays, backward is not None), op, plan)}
     kind = "forward"
@@ -145,13 +177,17 @@ def adapt(
         functions[f"{like}_backward"] = translate.backward(backward, arrays)
         kind = "pair" if takes_cache(backward, op) else "functional"
     implementation = Implementation(label, SimpleNamespace(**functions), True, ("float64", "float32"), device)
-    return Candidate(label, op, implementation, kind, framework, left, plan.required, convention)
+    return Candidate(label, op, implementation, kind, framework, left, plan, plain_function, beside, convention)
 
 
-def _backward_beside(function: Any) -> Any:
-    """NAME_backward in the module where NAME stands, or None."""
-    name, module = getattr(function, "__name__", ""), sys.modules.get(getattr(function, "__module__", None) or "")
-    return getattr(module, f"{name}_backward", None) if name and module is not None else None
+def _backward_beside(function: Any) -> str:
+    """The name of NAME_backward, if there is one in the module where NAME stands."""
+    name = f"{getattr(function, '__name__', '')}_backward"
+    return name if hasattr(sys.modules.get(getattr(function, "__module__", None) or ""), name) else ""
+
+
+def _named(function: Any, name: str) -> Any:
+    return getattr(sys.modules[function.__module__], name) if name else None
 
 
 # Frameworks
@@ -234,7 +270,7 @@ class Translation:
     def _given(self, operands: Iterable[Any], options: dict[str, Any]) -> dict[str, Any]:
         """Every operand and option by the table's name, in the candidate's layout."""
         values = dict(zip(operands_of(self.op), operands, strict=False))
-        values = {name: self._laid(value) for name, value in values.items()}
+        values = {name: self.laid(value) for name, value in values.items()}
         for name, value in options.items():
             if name in self.plan.names.values():
                 values[name] = plain(value)
@@ -242,7 +278,7 @@ class Translation:
             values["mask"] = ~values["mask"]
         return values
 
-    def _laid(self, X: Any) -> Any:
+    def laid(self, X: Any) -> Any:
         """(B, H, n, c) <-> (B, n, H, c): its own inverse."""
         return X.swapaxes(-2, -3) if self.convention.layout == "bnhc" and getattr(X, "ndim", 0) == 4 else X
 
@@ -261,7 +297,7 @@ class Translation:
         def forward(*operands: Any, **options: Any) -> Any:
             positional, keywords = self.plan.arguments(self._given(operands, options))
             Y = function(*positional, **keywords)
-            return self._each(_first(Y, self.op), self._laid)
+            return self._each(_first(Y, self.op), self.laid)
 
         return forward
 
@@ -271,7 +307,7 @@ class Translation:
             positional, keywords = self.plan.arguments(values)
             answer = function(*positional, **keywords)
             Y, cache = _split(answer, self.op) if has_backward else (_first(answer, self.op), None)
-            ours = self._each(self._each(Y, arrays.back), self._laid)
+            ours = self._each(self._each(Y, arrays.back), self.laid)
             ours = _scalar(ours) if self.op.scalar else ours
             return (ours, (values, Y, cache)) if self.op.differentiable else ours
 
@@ -282,8 +318,8 @@ class Translation:
 
         def run(dY: Any, cache: Any) -> Any:
             values, Y, own = cache
-            dY = self._each(self._each(dY, self._laid), arrays.to)
-            if own is not None:
+            dY = self._each(self._each(dY, self.laid), arrays.to)
+            if own is not None and takes_cache(backward, self.op):
                 gradients = backward(dY, own.value)
             else:
                 positional, keywords = functional_arguments(backward, self.op, inverse, values, Y, dY)
@@ -291,7 +327,7 @@ class Translation:
             if isinstance(gradients, dict) and not self.op.model:
                 gradients = _by_name(gradients, [n for n in self.op.differentiable if n in values])
             gradients = tuple(gradients) if isinstance(gradients, list) else gradients
-            return self._each(self._each(gradients, arrays.back), self._laid)
+            return self._each(self._each(gradients, arrays.back), self.laid)
 
         return run
 

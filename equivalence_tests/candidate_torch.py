@@ -6,10 +6,14 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 
+from equivalence_tests.cases import Case
+from equivalence_tests.implementations import Implementation
 from equivalence_tests.laws.patterns import PATTERNS
 from equivalence_tests.ops import Op
+from equivalence_tests.run_torch import to_torch
 
 
 def as_function(candidate: Any, op: Op) -> Callable[..., Any]:
@@ -141,3 +145,45 @@ def _model(module: type[torch.nn.Module]) -> Callable[..., Any]:
 
     function.__name__ = module.__name__
     return function
+
+
+def conduct(implementation: Implementation, op: Op, rounded: Case, _: Any, dtype: str) -> str:
+    """How a torch function behaves, whatever it computes: the first rule that it breaks, or nothing.
+
+    It changes no operand; called again, it answers the same to the last bit; its output is no view of an operand.
+    """
+    function = implementation.forward(op.name)
+
+    def tensors(values: dict[str, Any]) -> dict[str, Any]:
+        return {name: tensor(name, value) for name, value in values.items()}
+
+    def tensor(name: str, value: Any) -> Any:
+        if isinstance(value, dict):
+            return tensors(value)
+        if not isinstance(value, np.ndarray):
+            return value
+        layout = rounded.layouts.get(name, "contiguous")
+        return to_torch(value, dtype, implementation.device, "strided" if layout == "broadcast" else layout)
+
+    operands, options = tensors(rounded.operands), tensors(rounded.options)
+    given = [x for x in (*operands.values(), *options.values()) if isinstance(x, torch.Tensor)]
+    before = [x.clone() for x in given]
+    with torch.no_grad():
+        Ys = _tensors(function(*op.arguments(operands), **options))
+        first = [Y.clone() for Y in Ys]
+        if any(not torch.equal(torch.nan_to_num(x), torch.nan_to_num(y)) for x, y in zip(given, before, strict=True)):
+            return "the forward changes its operands"
+        if any(
+            Y.untyped_storage().data_ptr() == x.untyped_storage().data_ptr() for Y in Ys for x in given if x.numel()
+        ):
+            return "an output shares memory with an operand"
+        again = _tensors(function(*op.arguments(operands), **options))
+    if any(not torch.equal(torch.nan_to_num(x), torch.nan_to_num(y)) for x, y in zip(first, again, strict=True)):
+        return "the forward answers differently when called again"
+    if any(not torch.equal(torch.nan_to_num(x), torch.nan_to_num(y)) for x, y in zip(first, Ys, strict=True)):
+        return "a later call changes what an earlier one answered or remembers"
+    return ""
+
+
+def _tensors(Y: Any) -> list[torch.Tensor]:
+    return [Y] if isinstance(Y, torch.Tensor) else [y for y in Y if isinstance(y, torch.Tensor)]

@@ -45,9 +45,10 @@ class Case:
 
 
 class Draws(Protocol):
-    """Where choices come from. Whoever shrinks, shrinks towards the first option."""
+    """Where choices come from. Whoever shrinks, shrinks towards the first option. Sizes in `fixed` are not drawn."""
 
     rng: np.random.Generator
+    fixed: dict[str, int]
 
     def choice(self, options: Sequence[T]) -> T: ...
 
@@ -57,8 +58,8 @@ class Draws(Protocol):
 class SeededDraws:
     """Choices and numbers from a NumPy generator."""
 
-    def __init__(self, rng: np.random.Generator) -> None:
-        self.rng = rng
+    def __init__(self, rng: np.random.Generator, fixed: dict[str, int] | None = None) -> None:
+        self.rng, self.fixed = rng, fixed or {}
 
     def choice(self, options: Sequence[T]) -> T:
         return options[int(self.rng.integers(len(options)))]
@@ -79,7 +80,7 @@ def sizes_of(draws: Draws, names: str, least: dict[str, int] | None = None) -> d
     """
     kind = draws.choice(("different",) * 8 + ("square", "long"))
     if kind == "square":
-        return dict.fromkeys(names.split(), draws.choice((2, 3)))
+        return dict.fromkeys(names.split(), draws.choice((2, 3))) | _fixed(draws, names)
     sizes: dict[str, int] = {}
     for name in names.split():
         low = (least or {}).get(name, 1)
@@ -87,7 +88,13 @@ def sizes_of(draws: Draws, names: str, least: dict[str, int] | None = None) -> d
         sizes[name] = draws.choice([1, 1, *free[:6]] if low == 1 else free[:6])
     if kind == "long":
         sizes[draws.choice(tuple(sizes))] = draws.choice((17, 35))
-    return sizes
+    return sizes | _fixed(draws, names)
+
+
+def _fixed(draws: Draws, names: str) -> dict[str, int]:
+    """The sizes that are not to be drawn. V is as wide as K unless something else is said."""
+    fixed = {"e": draws.fixed["c"], **draws.fixed} if "c" in draws.fixed else draws.fixed
+    return {name: size for name, size in fixed.items() if name in names.split()}
 
 
 def leading(draws: Draws, sizes: dict[str, int], axes: str = "B H") -> tuple[int, ...]:

@@ -103,6 +103,11 @@ class Plan:
         needed = frozenset(names[p.name] for p in parameters if p.name in names and p.default is p.empty)
         return cls(names, frozenset(operands), keywords, needed)
 
+    def without(self, options: tuple[str, ...]) -> Plan:
+        """The same call, not given these options."""
+        names = {parameter: name for parameter, name in self.names.items() if name not in options}
+        return Plan(names, self.operands, self.keywords, self.required)
+
     def arguments(self, values: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         """Positional and keyword arguments for those operands and options that came."""
         positional, keywords = [], {}
@@ -135,7 +140,8 @@ def takes_cache(backward: Any, op: Op) -> bool:
     if signature is None:
         return False
     needed = [p for p in signature.parameters.values() if p.default is p.empty and p.kind is not p.VAR_POSITIONAL]
-    return len(needed) == 2 and needed[1].name not in (*operands_of(op), *op.outputs)
+    known = {name.lower() for name in (*operands_of(op), *op.outputs)}
+    return len(needed) == 2 and needed[1].name.lower() not in known
 
 
 def functional_arguments(

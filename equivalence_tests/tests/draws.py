@@ -16,7 +16,7 @@ class HypothesisDraws:
     """Choices by hypothesis. Numbers come from a generator with a drawn seed or, with `floats`, one by one."""
 
     def __init__(self, draw: Callable[[st.SearchStrategy[Any]], Any], floats: bool = False) -> None:
-        self.draw, self.floats = draw, floats
+        self.draw, self.floats, self.fixed = draw, floats, dict[str, int]()
         self.rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
 
     def choice(self, options: Sequence[T]) -> T:

@@ -1,0 +1,145 @@
+"""`gemelos check`: somebody's own implementation against the reference, and which term of it is wrong."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from equivalence_tests.arithmetic import PRECISIONS
+from equivalence_tests.candidate import LAYOUTS, MASK_TRUE
+from equivalence_tests.check_process import Refused, check_in_process
+from equivalence_tests.checking import CASES
+from equivalence_tests.findings import LANGUAGES
+from equivalence_tests.flags import Parser
+from equivalence_tests.loading import nearest
+from equivalence_tests.ops import OPS
+from equivalence_tests.report import show
+
+EXAMPLES = """examples
+  gemelos check mine.py:attention --like attention
+      a forward; if mine.py has attention_backward too, the pair
+  gemelos check mine.py:softmax --backward mine.py:softmax_grad --like softmax
+      a backward of (dY, *inputs), or of (dY, cache)
+  gemelos check mine.py:Attention --like attention --dtype float32 --sizes c=64,m=128,n=128
+      a torch function, module or autograd.Function; a kernel of fixed sizes
+  gemelos check --command './attention DIR_IN DIR_OUT' --like attention
+      any language: one .npy file for each argument and each answer
+  gemelos check dump.npz --like attention
+      arrays out of a running system: which one is the first that is wrong
+
+exit status: 0 it agrees, 1 it is wrong, 2 it could not be judged"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """0 if the candidate agrees, 1 if it is wrong, 2 if it could not be judged."""
+    parser = _parser()
+    given = parser.parse_args(argv)
+    request = _request(parser, given)
+    console = Console(highlight=False)
+    try:
+        with _progress(Console(file=sys.stderr), given.candidate) as watch:
+            report = check_in_process(request, given.time_limit, watch)
+    except Refused as refused:
+        parser.exit(2, f"gemelos check: {refused}\n")
+    except KeyboardInterrupt:
+        parser.exit(130, "\ngemelos check: stopped\n")
+    if given.json:
+        print(json.dumps(report.as_json(), indent=1, default=str))
+    else:
+        show(report, console, given.lang)
+    return report.exit_code
+
+
+def _parser() -> Parser:
+    parser = Parser(
+        prog="gemelos check",
+        description="Hold your own implementation against the reference: forward and gradients, within a computed error "
+        "budget; what is wrong is named and shrunk.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("candidate", metavar="FILE.py:NAME", help="what is checked; package.module:NAME works too")
+    parser.add_argument("--like", required=True, metavar="OP", help=f"what it should compute: {', '.join(OPS)}")
+    parser.add_argument("--backward", metavar="FILE.py:NAME", help="its backward (default: NAME_backward)")
+    parser.add_argument("--dtype", choices=tuple(PRECISIONS), help="default: those that it takes, float64 and float32")
+    parser.add_argument("--device", default="cpu", help="of a torch candidate: cpu or cuda (default: %(default)s)")
+    parser.add_argument("--cases", type=int, default=CASES, metavar="N", help="of the table (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the cases (default: %(default)s)")
+    parser.add_argument("--sizes", default="", metavar="c=64,n=128", help="sizes that it cannot do without")
+    parser.add_argument("--lead", type=int, metavar="N", help="leading axes that it takes (default: none, one and two)")
+    parser.add_argument(
+        "--layout", choices=LAYOUTS, default="any", help="of an attention: just four axes, in this order"
+    )
+    parser.add_argument(
+        "--mask-true", choices=MASK_TRUE, default="keeps", help="what True in a mask does (default: keeps)"
+    )
+    parser.add_argument(
+        "--without", default="", metavar="OPTIONS", help="options that it is not to be given: bias,scale"
+    )
+    parser.add_argument(
+        "--time-limit", type=float, default=10.0, metavar="S", help="of one call (default: %(default)s s)"
+    )
+    parser.add_argument(
+        "--out", default="results/check", metavar="DIR", help="of the counterexample (default: %(default)s)"
+    )
+    parser.add_argument("--lang", choices=LANGUAGES, default="en", help="of the report (default: %(default)s)")
+    parser.add_argument("--json", action="store_true", help="print the report as JSON")
+    return parser
+
+
+def _request(parser: Parser, given: argparse.Namespace) -> dict[str, Any]:
+    """What the worker is told."""
+    if given.like not in OPS:
+        parser.error(f"--like: {given.like!r} is not in the table, {nearest(given.like, OPS)}")
+    for name, least in (("cases", 1), ("seed", 0), ("lead", 0)):
+        value = getattr(given, name)
+        if value is not None and value < least:
+            parser.error(f"--{name}: {value} came, expected at least {least}")
+    if not given.time_limit > 0:
+        parser.error(f"--time-limit: {given.time_limit} came, expected more than 0")
+    return {
+        "spec": given.candidate,
+        "like": given.like,
+        "backward": given.backward,
+        "device": given.device,
+        "convention": {"layout": given.layout, "mask_true": given.mask_true, "lead": given.lead},
+        "without": [name for name in given.without.split(",") if name],
+        "out": str(Path(given.out)),
+        "settings": {
+            "cases": given.cases,
+            "seed": given.seed,
+            "dtypes": [given.dtype] if given.dtype else None,
+            "sizes": _sizes(parser, given.sizes),
+        },
+    }
+
+
+def _sizes(parser: Parser, text: str) -> dict[str, int]:
+    """c=64,n=128"""
+    sizes = {}
+    for part in text.split(",") if text else ():
+        name, _, size = part.partition("=")
+        if not name or not size.isdecimal() or int(size) < 1:
+            parser.error(f"--sizes: {part!r} came, expected a letter and a number such as c=64")
+        sizes[name] = int(size)
+    return sizes
+
+
+@contextmanager
+def _progress(console: Console, label: str) -> Iterator[Any]:
+    """What it is at, on a terminal."""
+    if not console.is_terminal:
+        yield lambda _: None
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(label, total=None)
+        yield lambda at: bar.update(task, description=f"{label}: {at}")

@@ -1,0 +1,177 @@
+"""What a check says: the verdict, a row for each property, the findings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from equivalence_tests.findings import Finding
+from equivalence_tests.observe import Observation
+
+EXIT = {"agrees": 0, "wrong": 1, "not judged": 2}
+
+
+# The report's own words, by language.
+WORDS: dict[str, dict[str, str]] = {
+    "es": {
+        "agrees": "coincide",
+        "wrong": "está mal",
+        "not judged": "no se pudo juzgar",
+        "property": "propiedad",
+        "cases": "casos",
+        "verdict": "veredicto",
+        "holds": "se cumple",
+        "none": "ningún caso",
+        "not checked": "no comprobado (su firma no lo acepta)",
+        "guess": "quizá: ",
+        "note": "nota: ",
+        "files": "contraejemplo",
+        "largest error": "mayor error",
+        "of its budget": "de su margen",
+        "agrees in": "coincide en",
+        "one token": "una sola posición",
+        "one key": "una sola clave",
+        "rows with nothing to attend to": "filas sin nada que atender",
+        "huge, tiny and far-off numbers": "números enormes, diminutos y lejanos",
+        "views that are not contiguous": "vistas no contiguas",
+        "with": "con",
+        "changes nothing it was given": "no cambia nada de lo que recibe",
+        "answers the same when called again": "responde igual al repetir",
+        "shares no memory": "no comparte memoria",
+        "laws": "leyes",
+        "answers the same in another order": "responde igual en otro orden",
+        "answers the same in a fresh process": "responde igual en un proceso nuevo",
+    }
+}
+
+
+@dataclass(frozen=True)
+class Property:
+    """One thing that was looked at, in how many cases, in how many of them it was wrong, and the first of these.
+
+    `share` is the largest error over its budget and `units` the largest error in units of roundoff, of what agrees.
+    """
+
+    name: str
+    cases: int
+    wrong: int
+    what: str = ""
+    share: float = 0.0
+    units: float = 0.0
+
+
+@dataclass(frozen=True)
+class Report:
+    """`verdict` is "agrees", "wrong" or "not judged". The first finding is the answer, the others support it."""
+
+    candidate: str
+    like: str
+    kind: str
+    framework: str
+    verdict: str
+    dtypes: tuple[str, ...] = ()
+    cases: int = 0
+    rows: tuple[Property, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    notes: tuple[Finding, ...] = ()
+    not_checked: tuple[str, ...] = ()
+    counterexample: Observation | None = None
+    digests: dict[str, str] = field(default_factory=dict)
+    files: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+    @property
+    def passed(self) -> bool:
+        return self.verdict == "agrees"
+
+    @property
+    def exit_code(self) -> int:
+        return EXIT[self.verdict]
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "candidate": self.candidate,
+            "like": self.like,
+            "kind": self.kind,
+            "framework": self.framework,
+            "verdict": self.verdict,
+            "dtypes": list(self.dtypes),
+            "cases": self.cases,
+            "properties": [vars(row) for row in self.rows],
+            "findings": [finding.as_json() for finding in self.findings],
+            "notes": [finding.as_json() for finding in self.notes],
+            "not_checked": list(self.not_checked),
+            "files": list(self.files),
+            "seconds": round(self.seconds, 3),
+        }
+
+    @classmethod
+    def from_json(cls, told: dict[str, Any]) -> Report:
+        """What another process found, but for its counterexample, which lies in `files`."""
+
+        def findings(each: list[dict[str, Any]]) -> tuple[Finding, ...]:
+            return tuple(Finding(f["code"], f["tensor"], f["stage"], f["numbers"], f["sure"]) for f in each)
+
+        return cls(
+            **{name: told[name] for name in ("candidate", "like", "kind", "framework", "verdict", "cases", "seconds")},
+            dtypes=tuple(told["dtypes"]),
+            rows=tuple(Property(**row) for row in told["properties"]),
+            findings=findings(told["findings"]),
+            notes=findings(told["notes"]),
+            not_checked=tuple(told["not_checked"]),
+            files=tuple(told["files"]),
+        )
+
+    def __str__(self) -> str:
+        console = Console(width=100, color_system=None)
+        with console.capture() as capture:
+            show(self, console)
+        return capture.get()
+
+
+def show(report: Report, console: Console, language: str = "en") -> None:
+    """The verdict first, then what is wrong, then a row for each property."""
+
+    def word(text: str) -> str:
+        known = WORDS.get(language, {})
+        first, _, rest = text.partition(" ")
+        if text in known:
+            return known[text]
+        if first == "agrees" and rest.startswith("in "):
+            return f"{known.get('agrees in', 'agrees in')} {rest[3:]}"
+        return f"{known[first]} {rest}" if first in known and first == "with" else text
+
+    style = {"agrees": "bold green", "wrong": "bold red"}.get(report.verdict, "bold yellow")
+    console.print(Text(f"{report.candidate} --like {report.like}: {word(report.verdict)}", style))
+    for number, finding in enumerate(report.findings):
+        guess = "" if finding.sure else word("guess") if language != "en" else "perhaps: "
+        console.print(Text(f"  {'=>' if number == 0 else ' -'} {guess}{finding.say(language)}"))
+    if report.rows:
+        table = Table(word("property"), word("cases"), word("verdict"), box=None, pad_edge=False, expand=False)
+        table.columns[1].justify = "right"
+        for row in report.rows:
+            table.add_row(word(row.name), str(row.cases), _verdict(row, word), style="red" if row.wrong else "")
+        console.print(table)
+    if report.not_checked:
+        told = "not checked (its signature does not take them)" if language == "en" else word("not checked")
+        console.print(Text(f"{told}: {', '.join(report.not_checked)}"))
+    for note in report.notes:
+        console.print(Text(f"{word('note') if language != 'en' else 'note: '}{note.say(language)}"))
+    if report.files:
+        console.print(Text(f"{word('files') if language != 'en' else 'counterexample'}: {', '.join(report.files)}"))
+
+
+def _verdict(row: Property, word: Callable[[str], str]) -> Text:
+    if row.wrong:
+        return Text(f"{row.wrong} {word('wrong')}" + (f": {row.what}" if row.what else ""))
+    if not row.cases:
+        return Text(word("none"))
+    if row.share or row.units:
+        largest = f"{word('largest error')} {row.units:.2g} u, {100 * row.share:.0f}% {word('of its budget')}"
+        return Text(f"{word('holds')}, {largest}")
+    return Text(word("holds"))
