@@ -1,6 +1,6 @@
 """The checking kit: hold an implementation of an op against the reference, and be told which term is wrong.
 
-`check`, `check_backward`, `diagnose` and `probe` are the same as `gemelos check` and `gemelos probe`, for functions at hand.
+`check`, `check_backward`, `diagnose` and `probe` do what `gemelos check` and `gemelos probe` do, for functions at hand.
 """
 
 from __future__ import annotations

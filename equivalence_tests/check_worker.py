@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from equivalence_tests import counterexample
+from equivalence_tests import failing_case
 from equivalence_tests.candidate import Candidate, Convention, adapt
 from equivalence_tests.checking import Settings, digest, draw, examine
 from equivalence_tests.implementations import NotOffered
@@ -61,7 +61,7 @@ def check(request: dict[str, Any], messages: Messages) -> None:
         spec, backward = request["spec"], request["backward"]
         if candidate.beside:
             backward = f"{spec.rpartition(':')[0]}:{candidate.beside}"
-        told["files"] = list(counterexample.write(folder, candidate, report.counterexample, spec, backward))
+        told["files"] = list(failing_case.write(folder, candidate, report.counterexample, spec, backward))
     messages.send({"report": told, "digests": report.digests})
 
 

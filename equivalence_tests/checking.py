@@ -409,11 +409,11 @@ def check(
     lead: int | None = None,
     without: Sequence[str] = (),
 ) -> Report:
-    """Hold a function against the op `like` of the table, in this process: `report.passed`, `report.findings`, `str(report)`.
+    """Hold a function against the op `like` of the table: `report.passed`, `report.findings`, `str(report)`.
 
-    `function` is a forward, NumPy's or torch's, a module or an autograd.Function; `backward` a function of (dY, cache) or of
-    (dY, *inputs). ValueError, one line, if its signature fits no call of the op. A candidate that may hang or end the
-    process is better checked by `gemelos check`, in a process of its own.
+    `function` is a forward, NumPy's or torch's, a module or an autograd.Function; `backward` a function of (dY, cache) or
+    of (dY, *inputs). ValueError, one line, if its signature fits no call of the op. It runs in this process: a candidate
+    that may hang or end it is better checked by `gemelos check`.
     """
     convention = Convention(layout, mask_true, lead)
     candidate = adapt(function, like, backward=backward, device=device, convention=convention, without=tuple(without))

@@ -1,0 +1,199 @@
+"""The smallest failing case as a file, with a script beside it that replays it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from equivalence_tests.arithmetic import Array
+from equivalence_tests.candidate import Candidate, Convention, Translation, adapt
+from equivalence_tests.cases import Case
+from equivalence_tests.loading import load_function
+from equivalence_tests.observe import Observation, observe
+from equivalence_tests.signatures import functional_arguments, operands_of
+from reference_numpy.config import GPTConfig, RNNConfig
+
+NPZ, SCRIPT = "counterexample.npz", "counterexample.py"
+LAID_OUT = {  # how an array of the file is laid out as in the case, where that matters
+    "transposed": "np.ascontiguousarray({0}.swapaxes(-1, -2)).swapaxes(-1, -2)",
+    "strided": "np.repeat({0}, 2, -1)[..., ::2]",
+    "reversed": "np.ascontiguousarray({0}[::-1])[::-1]",
+    "broadcast": "np.broadcast_to({0}[:1], {0}.shape)",
+}
+
+
+def write(folder: Path, candidate: Candidate, seen: Observation, spec: str, backward: str | None) -> tuple[str, ...]:
+    """counterexample.npz (what the candidate was given, what was expected, what rounding allows) and its script."""
+    folder.mkdir(parents=True, exist_ok=True)
+    np.savez(folder / NPZ, **arrays(candidate, seen))
+    (folder / SCRIPT).write_text(script(candidate, seen, spec, backward), encoding="utf-8")
+    return str(folder / NPZ), str(folder / SCRIPT)
+
+
+def arrays(candidate: Candidate, seen: Observation) -> dict[str, Any]:
+    """By name, in the candidate's own layout and with its own meaning of a mask."""
+    laid = Translation(candidate.op, candidate.plan, candidate.convention)
+    given = {**seen.case.operands, **seen.case.options, **seen.case.upstream}
+    found: dict[str, Any] = {}
+    for name, value in given.items():
+        if isinstance(value, dict):  # a model's masks
+            found |= {f"{name}.{key}": each for key, each in value.items()}
+        elif hasattr(value, "__dataclass_fields__"):
+            found[name] = np.asarray(json.dumps(asdict(value)))
+        else:
+            found[name] = _stored(laid.laid(value), seen.dtype)
+    if candidate.convention.mask_true == "drops" and "mask" in found:
+        found["mask"] = ~found["mask"]
+    for name, truth in seen.exact.items():
+        found[f"expected_{name}"] = laid.laid(truth.value.astype(np.float64))
+        found[f"allowed_{name}"] = laid.laid(truth.budget())
+    return found
+
+
+def _stored(value: Any, dtype: str) -> Array:
+    """Numbers of the case's dtype; NumPy has no bfloat16, whose numbers are also those of float32."""
+    array = np.asarray(value)
+    kept = "float32" if dtype == "bfloat16" else dtype
+    return array.astype(kept) if array.dtype == np.float64 and isinstance(value, np.ndarray) else array
+
+
+def script(candidate: Candidate, seen: Observation, spec: str, backward: str | None) -> str:
+    """At most 15 lines. Plain functions over arrays or tensors are called as they are; anything else through the kit."""
+    told = f"{candidate.op.name}, {seen.dtype}: {seen.wrong}".replace("\\", "/").replace('"', "'")
+    torch = "; import torch" if candidate.framework == "torch" else ""
+    lines = [f'"""{told}"""', "import sys", "from pathlib import Path", f"import numpy as np{torch}"]
+    here = "z = np.load(Path(__file__).with_name('counterexample.npz'))"
+    if candidate.op.model or not candidate.plain or candidate.framework not in ("numpy", "torch"):
+        call = f"replay(__file__, {_absolute(spec)!r}, {candidate.op.name!r}, {_absolute(backward)!r}, {seen.dtype!r}"
+        convention = {k: v for k, v in asdict(candidate.convention).items() if v not in ("any", "keeps", None)}
+        rest = "".join(f", {name}={value!r}" for name, value in convention.items())
+        kit = "from equivalence_tests.failing_case import replay"
+        return "\n".join([*lines[:2], kit, f"sys.exit({call}{rest}))", ""])
+    calls = _calls(candidate, seen, spec, backward)
+    imports = 1 + (backward is not None)
+    lines += [*calls[:imports], here, *calls[imports:]]
+    compare = "bad = [n for n in got if not (np.abs(got[n] - z['expected_' + n]) <= z['allowed_' + n]).all()]"
+    lines += [compare, "sys.exit(f'wrong: {bad}' if bad else 0)", ""]
+    return "\n".join(lines)
+
+
+def _calls(candidate: Candidate, seen: Observation, spec: str, backward: str | None) -> list[str]:
+    """The import, the forward and the backward, as lines."""
+    torch = candidate.framework == "torch"
+    names = [*seen.case.operands, *(n for n, v in seen.case.options.items() if v is not None)]
+    upstream = list(seen.case.upstream)
+
+    def loaded(name: str, grad: bool = False) -> str:
+        if name in seen.case.options and not isinstance(seen.case.options[name], np.ndarray):
+            return f"z[{name!r}].item()"
+        layout = LAID_OUT.get(seen.case.layouts.get(name, ""), "{0}") if not torch else "{0}"
+        text = layout.format(f"z[{name!r}]")
+        if not torch:
+            return text
+        cast = ".bfloat16()" if seen.dtype == "bfloat16" and _floating(seen, name) else ""
+        return f"torch.from_numpy({text}){cast}" + (".requires_grad_()" if grad else "")
+
+    with_gradient = candidate.op.gradient_names(seen.case) if candidate.op.differentiable else []
+    values = {name: name for name in names}
+    lines = [_import(spec, "f"), *([_import(backward, "b")] if backward else [])]
+    autograd = candidate.kind == "autograd"
+    lines.append("; ".join(f"{name} = {loaded(name, autograd and name in with_gradient)}" for name in names))
+    if with_gradient:
+        lines.append("; ".join(f"{name} = {loaded(name)}" for name in upstream))
+    positional, keywords = candidate.plan.arguments(values)
+    call = f"f({', '.join([*positional, *(f'{key}={value}' for key, value in keywords.items())])})"
+    outputs, dY = ", ".join(candidate.op.outputs), ", ".join(upstream)
+    several = len(candidate.op.outputs) > 1
+    gradients = [f"d{name}" for name in with_gradient]
+    if candidate.kind == "pair":
+        lines += [f"({outputs}), cache = {call}", f"gradients = b({f'({dY})' if several else dY}, cache)"]
+    else:
+        lines.append(f"{outputs} = {call}")
+    if autograd and gradients:
+        lines.append(f"gradients = torch.autograd.grad(({outputs},), ({', '.join(with_gradient)},), ({dY},))")
+    elif candidate.kind == "functional":
+        lines.append(f"gradients = {_functional(candidate, backward, upstream)}")
+    found = "{" + ", ".join(f"{name!r}: {name}" for name in candidate.op.outputs) + "}"
+    if gradients:
+        told = "gradients if isinstance(gradients, (tuple, list)) else [gradients]"
+        found += f" | dict(zip({gradients!r}, {told}))"
+    lines.append(f"got = {found}")
+    if torch:
+        lines.append("got = {n: x.detach().double().numpy() for n, x in got.items()}")
+    return lines
+
+
+def _functional(candidate: Candidate, backward: str | None, upstream: list[str]) -> str:
+    """The call of a backward of (dY, *inputs), written out."""
+    function = load_function(backward) if backward else None
+    values = {name: name for name in candidate.plan.names.values() if name in operands_of(candidate.row)}
+    outputs = candidate.op.outputs[0] if len(candidate.op.outputs) == 1 else tuple(candidate.op.outputs)
+    dY = upstream[0] if len(upstream) == 1 else tuple(upstream)
+    positional, keywords = functional_arguments(function, candidate.op, candidate.plan.names, values, outputs, dY)
+    told = [f"({', '.join(each)})" if isinstance(each, tuple) else each for each in positional]
+    return f"b({', '.join([*told, *(f'{key}={value}' for key, value in keywords.items())])})"
+
+
+def _floating(seen: Observation, name: str) -> bool:
+    value = {**seen.case.operands, **seen.case.options, **seen.case.upstream}[name]
+    return isinstance(value, np.ndarray) and value.dtype == np.float64
+
+
+def _absolute(spec: str | None) -> str | None:
+    if spec is None:
+        return None
+    where, _, name = spec.rpartition(":")
+    return f"{Path(where).resolve()}:{name}" if where.endswith(".py") else spec
+
+
+def _import(spec: str, alias: str) -> str:
+    """A line that makes the function known by a short name."""
+    where, _, name = spec.rpartition(":")
+    if where.endswith(".py"):
+        path = Path(where).resolve()
+        return f"sys.path.insert(0, {str(path.parent)!r}); from {path.stem} import {name} as {alias}"
+    return f"from {where} import {name} as {alias}"
+
+
+def replay(script: str, spec: str, like: str, backward: str | None, dtype: str, **convention: Any) -> int:
+    """Run the case of the file beside a script once more; 1 and the first thing that is wrong, or 0."""
+    with np.load(Path(script).with_name(NPZ)) as file:
+        found = {name: file[name] for name in file.files if not name.startswith(("expected_", "allowed_"))}
+    candidate = adapt(
+        load_function(spec),
+        like,
+        backward=load_function(backward) if backward else None,
+        label=spec,
+        convention=Convention(**convention),
+    )
+    what = observe(candidate.implementation, candidate.op, _case(candidate, found), dtype).wrong
+    print(what or "nothing is wrong")
+    return int(bool(what))
+
+
+def _case(candidate: Candidate, found: dict[str, Any]) -> Case:
+    """The case in the table's own layout, with its own meaning of a mask."""
+    laid = Translation(candidate.op, candidate.plan, candidate.convention).laid
+    names = operands_of(candidate.row)
+    known = {f"d{name}" for name in candidate.row.outputs}
+    values: dict[str, Any] = {}
+    for name, array in found.items():
+        owner, _, key = name.partition(".")
+        value = laid(array.astype(np.float64) if array.dtype.kind == "f" and array.ndim else array)
+        if owner == "keep" and key:
+            values.setdefault("keep", {})[key] = value
+        elif name == "config":
+            kind = GPTConfig if candidate.op.name.startswith("gpt") else RNNConfig
+            values[name] = kind(**json.loads(str(array)))
+        else:
+            values[name] = value if array.ndim or name in known else array.item()
+    if candidate.convention.mask_true == "drops" and "mask" in values:
+        values["mask"] = ~values["mask"]
+    operands = {n: v for n, v in values.items() if n in names or ("." in n and candidate.op.model)}
+    upstream = {n: np.asarray(v, np.float64) for n, v in values.items() if n in known}
+    options = {n: v for n, v in values.items() if n not in operands and n not in upstream}
+    return Case(operands, options, upstream)
