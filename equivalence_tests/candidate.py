@@ -64,6 +64,7 @@ class Candidate:
     plan: Plan
     plain: bool  # a function to be called as it is, not a module or an autograd.Function
     beside: str  # the name of the backward that stands beside it, if it was found there
+    sizes: dict[str, int]  # that a module's own parameters fix
     convention: Convention = Convention()
 
     @property
@@ -87,6 +88,8 @@ class Candidate:
         absent = [name for name in self.plan.required if name not in {*operands, *options, "params"}]
         if absent:
             raise NotOffered(absent[0])
+        for name in {"mask", "bias"} & options.keys():  # (m,) is more than most promise to take, torch too
+            options[name] = options[name].reshape((1,) * (2 - options[name].ndim) + options[name].shape)
         found = Case(operands, options, case.upstream, case.hard, case.layouts)
         lead = 2 if self.convention.layout != "any" else self.convention.lead
         return found if lead is None else with_leading(found, self.op.name, lead)
@@ -95,6 +98,7 @@ class Candidate:
 def with_leading(case: Case, op: str, count: int) -> Case:
     """With so many leading axes: the first sample of those that are too many, axes of 1 where they are too few."""
     pattern = PATTERNS[op]
+    count = max(count, 1) if "..." in pattern.operands.values() else count  # ids, targets: no row is no array
 
     def fit(name: str, X: Any, letters: str) -> Any:
         if not letters.startswith("...") or not isinstance(X, np.ndarray):
@@ -109,6 +113,8 @@ def with_leading(case: Case, op: str, count: int) -> Case:
 
     operands, options = all_of(case.operands, pattern.operands), all_of(case.options, pattern.options)
     options.pop("axis", None)  # a softmax over another axis has no leading axes
+    if "ignore_index" in options and (operands["targets"] == options["ignore_index"]).all():
+        raise NotOffered("targets")  # the first sample counts none of them
     layouts = {
         name: "strided" if layout in ("broadcast", "reversed") else layout for name, layout in case.layouts.items()
     }
@@ -150,9 +156,11 @@ def adapt(
     check_device(device)
     if device != "cpu" and framework != "torch":
         raise ValueError(f"--device: {label} is no torch function and runs on cpu, got {device}")
+    sizes: dict[str, int] = {}
     if framework == "torch":
         from equivalence_tests import candidate_torch
 
+        sizes = candidate_torch.sizes_of(function, op)
         function = candidate_torch.as_function(function, op)
     beside = "" if backward is not None else _backward_beside(function)
     backward = backward or _named(function, beside)
@@ -163,21 +171,29 @@ def adapt(
     offered = tuple(name for name in options_of(op) if name in plan.names.values())
     left = tuple(name for name in options_of(op) if name not in offered)
     if framework == "torch" and backward is None:
-        forward = with_signature(translate.torch_forward(function), op, plan)
-        implementation = Implementation(
-            label, SimpleNamespace(**{like: forward}), False, ("float64", "float32", "bfloat16", "float16"), device
-        )
-        return Candidate(
-            label, op, implementation, "autograd", framework, left, plan, plain_function, beside, convention
-        )
-    arrays = _converters(function, framework)
-    functions = {like: with_signature(translate.forward(function, arrays, backward is not None), op, plan)}
-    kind = "forward"
-    if op.differentiable:
-        functions[f"{like}_backward"] = translate.backward(backward, arrays)
-        kind = "pair" if takes_cache(backward, op) else "functional"
-    implementation = Implementation(label, SimpleNamespace(**functions), True, ("float64", "float32"), device)
-    return Candidate(label, op, implementation, kind, framework, left, plan, plain_function, beside, convention)
+        kind, forward = "autograd", with_signature(translate.torch_forward(function), op, plan)
+        dtypes: tuple[str, ...] = ("float64", "float32", "bfloat16", "float16")
+        implementation = Implementation(label, SimpleNamespace(**{like: forward}), False, dtypes, device)
+    else:
+        kind, arrays = "forward", _converters(function, framework)
+        functions = {like: with_signature(translate.forward(function, arrays, backward is not None), op, plan)}
+        if op.differentiable:
+            kind = "pair" if takes_cache(backward, op) else "functional"
+            functions[f"{like}_backward"] = translate.backward(backward, arrays)
+        implementation = Implementation(label, SimpleNamespace(**functions), True, ("float64", "float32"), device)
+    return Candidate(
+        label=label,
+        op=op,
+        implementation=implementation,
+        kind=kind,
+        framework=framework,
+        not_checked=left,
+        plan=plan,
+        plain=plain_function,
+        beside=beside,
+        sizes=sizes,
+        convention=convention,
+    )
 
 
 def _backward_beside(function: Any) -> str:
@@ -242,7 +258,7 @@ def _converters(function: Any, framework: str) -> Arrays:
         return Arrays(lambda x: x, lambda x: x)
     if framework == "torch":
         torch = importlib.import_module("torch")
-        return Arrays(lambda x: torch.from_numpy(_writeable(x)), lambda x: x.detach().cpu().numpy())
+        return Arrays(lambda x: torch.from_numpy(_forward_strides(x)), lambda x: x.detach().cpu().numpy())
     from_dlpack = _exchange(importlib.import_module(framework))
     return Arrays(lambda x: from_dlpack(_writeable(x)), _from_dlpack)
 
@@ -250,6 +266,11 @@ def _converters(function: Any, framework: str) -> Arrays:
 def _writeable(X: Any) -> Any:
     """DLPack has no read-only arrays."""
     return X if X.flags.writeable else X.copy()
+
+
+def _forward_strides(X: Any) -> Any:
+    """Torch has no reversed views either."""
+    return _writeable(X) if all(stride >= 0 for stride in X.strides) else X.copy()
 
 
 def _from_dlpack(X: Any) -> Any:

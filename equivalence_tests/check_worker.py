@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -86,6 +87,7 @@ def settings_of(request: dict[str, Any]) -> Settings:
 
 
 def main() -> int:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the one who waits; what is raised here is the candidate's
     request = json.loads(sys.stdin.readline())
     messages = Messages(int(sys.argv[1]))
     messages.at("import")

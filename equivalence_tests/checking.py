@@ -83,7 +83,7 @@ def examine(candidate: Candidate, settings: Settings, watch: Watch = no_watch) -
 
 def draw(candidate: Candidate, settings: Settings, index: int) -> tuple[Case, list[int]]:
     """Case number `index` as the candidate takes it, and the choices that made it. NotOffered if it takes no such case."""
-    draws = RecordedDraws(np.random.default_rng([settings.seed, index]), settings.sizes)
+    draws = RecordedDraws(np.random.default_rng([settings.seed, index]), candidate.sizes | settings.sizes)
     return candidate.taken(candidate.row.draw(draws, index % 2 == 1)), draws.chosen
 
 
@@ -214,7 +214,13 @@ class _Examination:
         """Laws draw sizes and axes of their own."""
         convention = self.candidate.convention
         own = self.implementation.answers is not None
-        return bool(own or self.settings.sizes or convention.layout != "any" or convention.lead is not None)
+        return bool(
+            own
+            or self.candidate.sizes
+            or self.settings.sizes
+            or convention.layout != "any"
+            or convention.lead is not None
+        )
 
     def _laws(self, dtypes: Sequence[str]) -> list[tuple[str, str]]:
         """The laws that are broken, each with what broke."""
@@ -320,7 +326,13 @@ class _Examination:
             found = seen(case)
             return found is not None and bool(found.wrong) and bool(found.raised) == raised
 
-        smallest = shrink(self.candidate.row.draw, self.chosen[wrong.index], wrong.case, fails, self.settings.sizes)
+        smallest = shrink(
+            self.candidate.row.draw,
+            self.chosen[wrong.index],
+            wrong.case,
+            fails,
+            self.candidate.sizes | self.settings.sizes,
+        )
         return seen(smallest) or wrong
 
     def _not_judged(self, why: Finding) -> Report:

@@ -107,10 +107,10 @@ def _calls(candidate: Candidate, seen: Observation, spec: str, backward: str | N
     positional, keywords = candidate.plan.arguments(values)
     call = f"f({', '.join([*positional, *(f'{key}={value}' for key, value in keywords.items())])})"
     outputs, dY = ", ".join(candidate.op.outputs), ", ".join(upstream)
-    several = len(candidate.op.outputs) > 1
+    two = len(candidate.op.outputs) > 1
     gradients = [f"d{name}" for name in with_gradient]
     if candidate.kind == "pair":
-        lines += [f"({outputs}), cache = {call}", f"gradients = b({f'({dY})' if several else dY}, cache)"]
+        lines += [f"({outputs}), cache = {call}", f"gradients = b({f'({dY})' if two else dY}, cache)"]
     else:
         lines.append(f"{outputs} = {call}")
     if autograd and gradients:
@@ -119,8 +119,10 @@ def _calls(candidate: Candidate, seen: Observation, spec: str, backward: str | N
         lines.append(f"gradients = {_functional(candidate, backward, upstream)}")
     found = "{" + ", ".join(f"{name!r}: {name}" for name in candidate.op.outputs) + "}"
     if gradients:
-        told = "gradients if isinstance(gradients, (tuple, list)) else [gradients]"
-        found += f" | dict(zip({gradients!r}, {told}))"
+        several = "isinstance(gradients, (tuple, list))"
+        lines.append(f"named = dict(zip({gradients!r}, gradients if {several} else [gradients]))")
+        by_name = "{'d' + n.removeprefix('d'): x for n, x in gradients.items()}"
+        found += f" | ({by_name} if isinstance(gradients, dict) else named)"
     lines.append(f"got = {found}")
     if torch:
         lines.append("got = {n: x.detach().double().numpy() for n, x in got.items()}")
