@@ -1,0 +1,121 @@
+"""How often does the check call a right implementation wrong? Never, it should be.
+
+    python -m equivalence_tests.false_alarms --cases 10000
+
+Every right variant that rounds in its own way, the reference and the torch twins are checked as a user's own code would be:
+cases, conduct, laws, repeats. The cases of an op and dtype are shared out among them.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from equivalence_tests.candidate import Candidate, adapt
+from equivalence_tests.checking import Settings, examine
+from equivalence_tests.flags import Parser
+from equivalence_tests.implementations import has_torch
+from equivalence_tests.loading import load_function
+from equivalence_tests.ops import OPS, Op
+from equivalence_tests.variants import VARIANTS, implementation
+
+DTYPES = ("float64", "float32", "bfloat16")
+SLICE = 500  # cases of one job
+
+
+@dataclass(frozen=True)
+class Job:
+    op: str
+    dtype: str
+    who: str  # a right variant's name, or a module
+    cases: int
+    seed: int
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How many right cases a job judged, and what was called wrong, if anything."""
+
+    job: Job
+    cases: int
+    alarm: str = ""
+
+
+def jobs(op: Op, dtype: str, cases: int, seed: int) -> Iterator[Job]:
+    """So many cases of one op in one dtype, shared out among all who are right."""
+    modules = ["torch_impl", "torch_impl.fused"] if has_torch() else []
+    modules = [each for each in modules if hasattr(__import__(each, fromlist=["x"]), op.name)]
+    everybody = modules if dtype == "bfloat16" else ["reference_numpy", *modules, *VARIANTS.get(op.name, {})]
+    share = -(-cases // max(len(everybody), 1))
+    for who in everybody:
+        for number, start in enumerate(range(0, share, SLICE)):
+            yield Job(op.name, dtype, who, min(SLICE, share - start), seed + number)
+
+
+def candidate(job: Job) -> Candidate:
+    if job.who not in VARIANTS.get(job.op, {}):
+        return adapt(load_function(f"{job.who}:{job.op}"), job.op, label=job.who)
+    module = implementation(job.op, job.who, checked=False).module
+    return adapt(getattr(module, job.op), job.op, backward=getattr(module, f"{job.op}_backward"), label=job.who)
+
+
+def run(job: Job) -> Outcome:
+    # `every` would thin out the cases of a model: here as many are asked for as are counted
+    settings = Settings(job.cases * OPS[job.op].every, job.seed, (job.dtype,), seconds=float("inf"))
+    report = examine(candidate(job), settings)
+    first = next((f"{row.name}: {row.what}" for row in report.rows if row.wrong), "")
+    return Outcome(job, report.cases, "" if report.passed else first or report.verdict)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """0 if nobody right is called wrong, else 1."""
+    parser = Parser(prog="python -m equivalence_tests.false_alarms", description="Right implementations, checked.")
+    parser.add_argument("--cases", type=int, default=400, help="of every op and dtype (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=1000, help="of the cases (default: %(default)s)")
+    parser.add_argument("--op", nargs="+", choices=tuple(OPS), default=tuple(OPS), metavar="OP", help="(default: all)")
+    given = parser.parse_args(argv)
+    if given.cases < 1:
+        parser.error(f"--cases: {given.cases} came, expected at least 1")
+    todo = [job for name in given.op for dtype in DTYPES for job in jobs(OPS[name], dtype, given.cases, given.seed)]
+    errors = Console(file=sys.stderr)
+    with ProcessPoolExecutor(os.cpu_count(), get_context("spawn"), _one_thread) as pool:
+        outcomes = list(
+            track(pool.map(run, todo), "right cases", len(todo), console=errors, disable=not errors.is_terminal)
+        )
+    table = Table("op", *(f"{dtype}: right cases, alarms" for dtype in DTYPES), box=None)
+    for name in given.op:
+        cells = []
+        for dtype in DTYPES:
+            own = [each for each in outcomes if (each.job.op, each.job.dtype) == (name, dtype)]
+            cells.append(f"{sum(each.cases for each in own):,}, {sum(bool(each.alarm) for each in own)}")
+        table.add_row(name, *cells)
+    console = Console(highlight=False)
+    console.print(table)
+    alarms = [each for each in outcomes if each.alarm]
+    for each in alarms:
+        console.print(
+            f"{each.job.op} in {each.job.dtype}, {each.job.who} (seed {each.job.seed}): {each.alarm}", markup=False
+        )
+    total = sum(each.cases for each in outcomes)
+    console.print(
+        f"{len(alarms)} false alarms in {total:,} right cases of {len({(j.op, j.who) for j in todo})} implementations"
+    )
+    return int(bool(alarms))
+
+
+def _one_thread() -> None:
+    """A worker for each core is enough."""
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        os.environ[name] = "1"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
