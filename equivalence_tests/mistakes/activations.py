@@ -264,3 +264,33 @@ MISTAKES = (
         source="ACT-02",
     ),
 )
+
+# Where a careful reader of the sentence and the code would place each: "stages: kinds".
+LABELS = {
+    "F01": "Y: term",
+    "F02": "Y: term",
+    "F03": "forward: conduct",
+    "F04": "Y: special",
+    "F05": "dX: term, operand",
+    "F06": "dX: operand",
+    "F07": "dX: term, operand",
+    "F08": "backward: conduct",
+    "F09": "Y: precision, special",
+    "F10": "dX: term",
+    "ACT-06": "dX: operand, term",
+    "F11": "dX: term, operand",
+    "F12": "dX: operand, term",
+    "F13": "dX: term",
+    "F14": "dX: term",
+    "M104": "Y, t: term, precision",
+    "M105": "Y, t: term, precision",
+    "F15": "u: factor, term",
+    "F16": "u: factor, precision",
+    "M107": "dX, du: term, precision",
+    "M108": "du: factor, term",
+    "F17": "du: term",
+    "F18": "dX: term",
+    "F19": "dX: term",
+    "F20": "dX: factor, term",
+    "M110": "du, dX: precision, special",
+}

@@ -291,3 +291,32 @@ MISTAKES = (
         remembers_logarithm,
     ),
 )
+
+# Where a careful reader of the sentence and the code would place each: "stages: kinds".
+LABELS = {
+    "M033": "dK: axis",
+    "M035": "dQ: factor",
+    "M036": "dK: factor",
+    "B01": "dOmega, dQ, dK: factor",
+    "B02": "dOmega, dQ, dK: factor",
+    "B03": "dOmega, scale: option, factor",
+    "B04": "dV: factor",
+    "HED-06c": "dQ, dK: operand",
+    "M038": "A, causal: option, operand",
+    "M039": "A, masked, mask, bias: option, operand",
+    "B05": "delta, dS: term",
+    "B06": "delta: term, operand",
+    "B07": "delta: axis",
+    "B08": "delta: axis, accumulation",
+    "B09": "delta, dS: term",
+    "B10": "dS: term",
+    "B11": "delta: operand",
+    "B12": "dV, keep: operand, option",
+    "B13": "dA, keep: term, option",
+    "B14": "dA, p: factor, term",
+    "B15": "dS, delta: operand",
+    "B16": "backward: conduct",
+    "B17": "dV: accumulation, axis",
+    "B18": "A: special",
+    "B19": "A: precision, term",
+}

@@ -169,3 +169,23 @@ MISTAKES = (
         backward=same_gradient,
     ),
 )
+
+# Where a careful reader of the sentence and the code would place each: "stages: kinds".
+LABELS = {
+    "D01": "Y, keep, forward: option, conduct",
+    "M096": "Y, p: factor, option",
+    "M098": "Y, p: factor",
+    "D02": "Y, p: factor",
+    "DRP-06": "Y, keep: option",
+    "DRP-05": "Y, p: special",
+    "D03": "forward: conduct",
+    "D04": "forward: conduct",
+    "M099": "dX, keep: term, option",
+    "D05": "dX, p: factor",
+    "D06": "dX, p: factor",
+    "M101": "dX, keep: operand, special",
+    "DRP-04b": "dX, keep: operand, special",
+    "M102": "dX, keep, backward: operand, conduct",
+    "D07": "dX, keep: term, option",
+    "D08": "backward: conduct",
+}

@@ -143,3 +143,20 @@ MISTAKES = (
     _of("E10", "A reshape stands for a transposition.", "width 1 or one token", "two tokens", backward=axes_mixed),
     _of("E11", "dweight is float64.", "float64", "float32: the dtype", backward=as_float64, source="DTY-01"),
 )
+
+# Where a careful reader of the sentence and the code would place each: "stages: kinds".
+LABELS = {
+    "M081": "dweight: accumulation",
+    "E02": "dweight: accumulation",
+    "M083": "dweight: special, term",
+    "E03": "Y: special, term",
+    "M084": "Y: special",
+    "E04": "Y: special",
+    "E05": "Y: special",
+    "E06": "Y: factor",
+    "E07": "dweight: accumulation, factor",
+    "E08": "dweight: factor, accumulation",
+    "E09": "dweight: shape",
+    "E10": "dweight: axis",
+    "E11": "dweight: dtype",
+}

@@ -141,3 +141,20 @@ MISTAKES = (
     ),
     _of("W07", "dX has lost the leading axes.", "a matrix", "two leading axes: the shape", backward=dX_of_rows),
 )
+
+# Where a careful reader of the sentence and the code would place each: "stages: kinds".
+LABELS = {
+    "M095": "Y: operand, axis",
+    "W01": "Y: axis",
+    "W02": "Y: term",
+    "M089": "dbias: accumulation, shape",
+    "BRD-01": "dbias: accumulation, shape",
+    "M090": "dbias: factor, accumulation",
+    "W03": "dbias: shape, option",
+    "M092": "dweight: axis, shape",
+    "W04": "dweight: factor, accumulation",
+    "W05": "dweight: accumulation",
+    "W06": "dweight: dtype",
+    "M093": "dX: axis",
+    "W07": "dX: shape",
+}

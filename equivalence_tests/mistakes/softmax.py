@@ -361,3 +361,33 @@ MISTAKES = (
         backward=gradient_of_softmax,
     ),
 )
+
+# Where a careful reader of the sentence and the code would place each: "stages: kinds".
+LABELS = {
+    "M002": "X - max: axis, precision",
+    "M003": "sum(exp), A, axis: axis, option",
+    "S01": "axis, sum(exp), A: option, axis",
+    "M005": "sum(exp), A: term",
+    "S02": "X - max: precision, term",
+    "S03": "X - max, exp: precision, term",
+    "M011": "forward: conduct",
+    "S04": "X - max, exp, A: precision",
+    "M006": "sum(A * dA), dX: term",
+    "SMX-03b": "sum(A * dA), A * dA: term, operand",
+    "SMX-03c": "A * dA, dX: operand",
+    "M008": "sum(A * dA): axis, accumulation",
+    "S05": "sum(A * dA), axis: axis, option",
+    "M009": "dX: term",
+    "S06": "dX, sum(A * dA): factor",
+    "S07": "A * dA, dX: operand, term",
+    "M012": "backward: conduct",
+    "M012b": "backward: conduct",
+    "S08": "Y, log(sum(exp)): precision, special",
+    "S09": "Y, log(sum(exp)): term, precision",
+    "S10": "X - max, sum(exp): precision, term",
+    "S11": "Y, log(sum(exp)), X - max: term, operand",
+    "S12": "dX: operand, term",
+    "S13": "sum(dY), dX: term",
+    "S14": "sum(dY): axis, accumulation",
+    "S15": "dX, sum(dY): term",
+}
