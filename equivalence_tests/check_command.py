@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from equivalence_tests.flags import Parser
 from equivalence_tests.loading import nearest
 from equivalence_tests.ops import OPS
 from equivalence_tests.report import show
+from equivalence_tests.request import Request
 
 EXAMPLES = """examples
   gemelos check mine.py:attention --like attention
@@ -45,7 +47,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     request = _request(parser, given)
     console = Console(highlight=False)
     try:
-        with _progress(Console(file=sys.stderr), given.candidate) as watch:
+        if given.command is None and _is_dump(given.candidate):
+            return _dump(given, console)
+        with _progress(Console(file=sys.stderr), given.command or given.candidate) as watch:
             report = check_in_process(request, given.time_limit, watch)
     except Refused as refused:
         parser.exit(2, f"gemelos check: {refused}\n")
@@ -66,9 +70,12 @@ def _parser() -> Parser:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("candidate", metavar="FILE.py:NAME", help="what is checked; package.module:NAME works too")
-    parser.add_argument("--like", required=True, metavar="OP", help=f"what it should compute: {', '.join(OPS)}")
+    what = "FILE.py:NAME or package.module:NAME; or a dump, an .npz file or a folder of .npy files"
+    parser.add_argument("candidate", metavar="CANDIDATE", nargs="?", help=what)
+    parser.add_argument("--like", metavar="OP", help=f"what it should compute: {', '.join(OPS)}")
     parser.add_argument("--backward", metavar="FILE.py:NAME", help="its backward (default: NAME_backward)")
+    parser.add_argument("--command", metavar="WORDS", help="a program of any language instead, with DIR_IN and DIR_OUT")
+    parser.add_argument("--options", default="", metavar="OPTIONS", help="that the program takes: mask,causal")
     parser.add_argument("--dtype", choices=tuple(PRECISIONS), help="default: those that it takes, float64 and float32")
     parser.add_argument("--device", default="cpu", help="of a torch candidate: cpu or cuda (default: %(default)s)")
     parser.add_argument("--cases", type=int, default=CASES, metavar="N", help="of the table (default: %(default)s)")
@@ -84,6 +91,13 @@ def _parser() -> Parser:
     parser.add_argument(
         "--without", default="", metavar="OPTIONS", help="options that it is not to be given: bias,scale"
     )
+    laws = parser.add_argument_group("without a reference", "for an op that the table does not know")
+    laws.add_argument("--laws-only", action="store_true", help="its gradient against its own forward, and laws")
+    laws.add_argument("--shapes", metavar="SHAPES", help="of its operands, by letter: 'X: ... n d; W: k d; ids: n < v'")
+    laws.add_argument(
+        "--inputs", metavar="FILE.py:NAME", help="a function of a NumPy generator that makes its operands"
+    )
+    laws.add_argument("--laws", default="", metavar="LAWS", help="more to hold it to: batch, 'permutation n'")
     parser.add_argument(
         "--time-limit", type=float, default=10.0, metavar="S", help="of one call (default: %(default)s s)"
     )
@@ -95,9 +109,32 @@ def _parser() -> Parser:
     return parser
 
 
+def _is_dump(path: str) -> bool:
+    return path.endswith(".npz") or Path(path).is_dir()
+
+
+def _dump(given: argparse.Namespace, console: Console) -> int:
+    """Arrays that somebody wrote: nothing is run."""
+    from equivalence_tests import diagnosis, dump
+
+    try:
+        found = dump.check_dump(Path(given.candidate), OPS[given.like], dtype=given.dtype, explain=diagnosis.explain)
+    except ValueError as error:
+        raise Refused(str(error)) from None
+    if given.json:
+        print(json.dumps(found.as_json(), indent=1, default=str))
+    else:
+        dump.report(found, console, given.lang)
+    return found.exit_code
+
+
 def _request(parser: Parser, given: argparse.Namespace) -> dict[str, Any]:
     """What the worker is told."""
-    if given.like not in OPS:
+    if (given.candidate is None) == (given.command is None):
+        parser.error("expected FILE.py:NAME, a dump, or --command WORDS (one of them)")
+    if given.like is None and not given.laws_only:
+        parser.error(f"--like: expected what it should compute, one of {', '.join(OPS)}")
+    if given.like is not None and given.like not in OPS:
         parser.error(f"--like: {given.like!r} is not in the table, {nearest(given.like, OPS)}")
     for name, least in (("cases", 1), ("seed", 0), ("lead", 0)):
         value = getattr(given, name)
@@ -105,14 +142,26 @@ def _request(parser: Parser, given: argparse.Namespace) -> dict[str, Any]:
             parser.error(f"--{name}: {value} came, expected at least {least}")
     if not given.time_limit > 0:
         parser.error(f"--time-limit: {given.time_limit} came, expected more than 0")
+    asked = Request(
+        spec=given.command or given.candidate,
+        like=given.like or "",
+        backward=given.backward,
+        command=given.command is not None,
+        options=_words(given.options),
+        without=_words(given.without),
+        device=given.device,
+        layout=given.layout,
+        mask_true=given.mask_true,
+        lead=given.lead,
+        limit=given.time_limit,
+    )
     return {
-        "spec": given.candidate,
-        "like": given.like,
-        "backward": given.backward,
-        "device": given.device,
-        "convention": {"layout": given.layout, "mask_true": given.mask_true, "lead": given.lead},
-        "without": [name for name in given.without.split(",") if name],
-        "out": str(Path(given.out)),
+        "candidate": asdict(asked),
+        "laws_only": given.laws_only,
+        "shapes": given.shapes,
+        "inputs": given.inputs,
+        "laws": _words(given.laws),
+        "out": given.out,
         "settings": {
             "cases": given.cases,
             "seed": given.seed,
@@ -120,6 +169,10 @@ def _request(parser: Parser, given: argparse.Namespace) -> dict[str, Any]:
             "sizes": _sizes(parser, given.sizes),
         },
     }
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(word.strip() for word in text.split(",") if word.strip())
 
 
 def _sizes(parser: Parser, text: str) -> dict[str, int]:

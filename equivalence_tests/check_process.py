@@ -89,7 +89,7 @@ def _fails(script: str, limit: float) -> bool:
 
 
 def _broken(request: dict[str, Any], finding: Finding, seconds: float) -> Report:
-    spec, like = request["spec"], request["like"]
+    spec, like = request["candidate"]["spec"], request["candidate"]["like"]
     return Report(spec, like, "", "", "wrong", findings=(finding,), seconds=seconds)
 
 

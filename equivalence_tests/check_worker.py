@@ -10,15 +10,18 @@ import json
 import os
 import signal
 import sys
+import traceback
 from pathlib import Path
 from typing import Any
 
 from equivalence_tests import failing_case
-from equivalence_tests.candidate import Candidate, Convention, adapt
 from equivalence_tests.checking import Settings, digest, draw, examine
 from equivalence_tests.implementations import NotOffered
 from equivalence_tests.loading import load_function
 from equivalence_tests.observe import observe
+from equivalence_tests.request import Request
+
+LAW_CASES = 40  # complex steps take one run of the forward for every element
 
 
 class Messages:
@@ -35,40 +38,48 @@ class Messages:
         self.send({"at": what})
 
 
-def candidate_of(request: dict[str, Any]) -> Candidate:
-    """ValueError, one line, if there is no such candidate."""
-    backward = request["backward"]
-    return adapt(
-        load_function(request["spec"]),
-        request["like"],
-        backward=load_function(backward) if backward else None,
-        label=request["spec"],
-        device=request["device"],
-        convention=Convention(**request["convention"]),
-        without=tuple(request["without"]),
-    )
-
-
 def check(request: dict[str, Any], messages: Messages) -> None:
     try:
-        candidate = candidate_of(request)
+        candidate = wanted(request).candidate()
     except ValueError as error:
         messages.send({"error": str(error)})
         return
     report = examine(candidate, settings_of(request), messages.at)
     told = report.as_json()
     if report.counterexample is not None:
-        folder = Path(request["out"])
-        spec, backward = request["spec"], request["backward"]
-        if candidate.beside:
-            backward = f"{spec.rpartition(':')[0]}:{candidate.beside}"
-        told["files"] = list(failing_case.write(folder, candidate, report.counterexample, spec, backward))
+        files = failing_case.write(Path(request["out"]), candidate, report.counterexample, wanted(request))
+        told["files"] = list(files)
     messages.send({"report": told, "digests": report.digests})
+
+
+def laws(request: dict[str, Any], messages: Messages) -> None:
+    """Without a reference."""
+    from equivalence_tests.laws_only import check_laws
+
+    messages.at("diagnosis: laws")
+    asked = wanted(request)
+    specs = (asked.spec, asked.backward, request["inputs"])
+    try:
+        forward, backward, inputs = (load_function(spec) if spec else None for spec in specs)
+        told = check_laws(
+            forward,
+            backward,
+            shapes=request["shapes"],
+            inputs=inputs,
+            like=asked.like or None,
+            laws=request["laws"],
+            cases=min(request["settings"]["cases"], LAW_CASES),
+            seed=request["settings"]["seed"],
+        )
+    except (ValueError, TypeError) as error:
+        messages.send({"error": str(error)})
+        return
+    messages.send({"report": told.as_report(asked.spec).as_json(), "digests": {}})
 
 
 def replay(request: dict[str, Any], messages: Messages) -> None:
     """The given cases in the given order, each as a digest of its answer."""
-    candidate, settings = candidate_of(request), settings_of(request)
+    candidate, settings = wanted(request).candidate(), settings_of(request)
     found = {}
     for key in request["order"]:
         index, dtype = key.split()
@@ -81,17 +92,30 @@ def replay(request: dict[str, Any], messages: Messages) -> None:
     messages.send({"digests": found})
 
 
+def wanted(request: dict[str, Any]) -> Request:
+    told = request["candidate"]
+    return Request(**told | {name: tuple(told[name]) for name in ("options", "without")})
+
+
 def settings_of(request: dict[str, Any]) -> Settings:
     told = request["settings"]
     return Settings(**told | {"dtypes": tuple(told["dtypes"]) if told["dtypes"] else None})
 
 
 def main() -> int:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the one who waits; what is raised here is the candidate's
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # Ctrl-C is for the one who waits; what is raised here is the candidate's
     request = json.loads(sys.stdin.readline())
     messages = Messages(int(sys.argv[1]))
     messages.at("import")
-    (replay if "order" in request else check)(request, messages)
+    stage = replay if "order" in request else laws if request["laws_only"] else check
+    try:
+        stage(request, messages)
+    except Exception:  # ours: what a candidate raises is caught where it is called
+        messages.send(
+            {"error": f"this is a defect of gemelos, not of {request['candidate']['spec']}\n{traceback.format_exc()}"}
+        )
     return 0
 
 

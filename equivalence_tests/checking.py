@@ -302,7 +302,7 @@ class _Examination:
         right = [each for each in self.seen if not each.wrong]
         sample = [*_spread(wrong, SEEN), *_spread(right, SEEN)]
         with redirect_stdout(_NOWHERE):
-            return getattr(diagnosis, "explain", lambda *a, **k: [])(
+            return diagnosis.explain(
                 self.candidate.row,
                 sample,
                 conduct=behaviour,

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from equivalence_tests.arithmetic import Array
-from equivalence_tests.candidate import Candidate, Convention, Translation, adapt
+from equivalence_tests.candidate import Candidate, Translation
 from equivalence_tests.cases import Case
 from equivalence_tests.loading import load_function
 from equivalence_tests.observe import Observation, observe
+from equivalence_tests.request import Request, absolute
 from equivalence_tests.signatures import functional_arguments, operands_of
 from reference_numpy.config import GPTConfig, RNNConfig
 
@@ -26,11 +27,11 @@ LAID_OUT = {  # how an array of the file is laid out as in the case, where that 
 }
 
 
-def write(folder: Path, candidate: Candidate, seen: Observation, spec: str, backward: str | None) -> tuple[str, ...]:
+def write(folder: Path, candidate: Candidate, seen: Observation, request: Request) -> tuple[str, ...]:
     """counterexample.npz (what the candidate was given, what was expected, what rounding allows) and its script."""
     folder.mkdir(parents=True, exist_ok=True)
     np.savez(folder / NPZ, **arrays(candidate, seen))
-    (folder / SCRIPT).write_text(script(candidate, seen, spec, backward), encoding="utf-8")
+    (folder / SCRIPT).write_text(script(candidate, seen, request), encoding="utf-8")
     return str(folder / NPZ), str(folder / SCRIPT)
 
 
@@ -61,18 +62,19 @@ def _stored(value: Any, dtype: str) -> Array:
     return array.astype(kept) if array.dtype == np.float64 and isinstance(value, np.ndarray) else array
 
 
-def script(candidate: Candidate, seen: Observation, spec: str, backward: str | None) -> str:
+def script(candidate: Candidate, seen: Observation, request: Request) -> str:
     """At most 15 lines. Plain functions over arrays or tensors are called as they are; anything else through the kit."""
     told = f"{candidate.op.name}, {seen.dtype}: {seen.wrong}".replace("\\", "/").replace('"', "'")
     torch = "; import torch" if candidate.framework == "torch" else ""
     lines = [f'"""{told}"""', "import sys", "from pathlib import Path", f"import numpy as np{torch}"]
     here = "z = np.load(Path(__file__).with_name('counterexample.npz'))"
     if candidate.op.model or not candidate.plain or candidate.framework not in ("numpy", "torch"):
-        call = f"replay(__file__, {_absolute(spec)!r}, {candidate.op.name!r}, {_absolute(backward)!r}, {seen.dtype!r}"
-        convention = {k: v for k, v in asdict(candidate.convention).items() if v not in ("any", "keeps", None)}
-        rest = "".join(f", {name}={value!r}" for name, value in convention.items())
         kit = "from equivalence_tests.failing_case import replay"
-        return "\n".join([*lines[:2], kit, f"sys.exit({call}{rest}))", ""])
+        call = f"replay(__file__, {request.from_anywhere()!r}, {seen.dtype!r})"
+        return "\n".join([*lines[:2], kit, f"sys.exit({call})", ""])
+    spec, backward = request.spec, request.backward
+    if candidate.beside:
+        backward = f"{spec.rpartition(':')[0]}:{candidate.beside}"
     calls = _calls(candidate, seen, spec, backward)
     imports = 1 + (backward is not None)
     lines += [*calls[:imports], here, *calls[imports:]]
@@ -145,33 +147,20 @@ def _floating(seen: Observation, name: str) -> bool:
     return isinstance(value, np.ndarray) and value.dtype == np.float64
 
 
-def _absolute(spec: str | None) -> str | None:
-    if spec is None:
-        return None
-    where, _, name = spec.rpartition(":")
-    return f"{Path(where).resolve()}:{name}" if where.endswith(".py") else spec
-
-
 def _import(spec: str, alias: str) -> str:
     """A line that makes the function known by a short name."""
-    where, _, name = spec.rpartition(":")
+    where, _, name = absolute(spec).rpartition(":")
     if where.endswith(".py"):
-        path = Path(where).resolve()
+        path = Path(where)
         return f"sys.path.insert(0, {str(path.parent)!r}); from {path.stem} import {name} as {alias}"
     return f"from {where} import {name} as {alias}"
 
 
-def replay(script: str, spec: str, like: str, backward: str | None, dtype: str, **convention: Any) -> int:
+def replay(script: str, request: dict[str, Any], dtype: str) -> int:
     """Run the case of the file beside a script once more; 1 and the first thing that is wrong, or 0."""
     with np.load(Path(script).with_name(NPZ)) as file:
         found = {name: file[name] for name in file.files if not name.startswith(("expected_", "allowed_"))}
-    candidate = adapt(
-        load_function(spec),
-        like,
-        backward=load_function(backward) if backward else None,
-        label=spec,
-        convention=Convention(**convention),
-    )
+    candidate = Request(**request).candidate()
     what = observe(candidate.implementation, candidate.op, _case(candidate, found), dtype).wrong
     print(what or "nothing is wrong")
     return int(bool(what))

@@ -87,9 +87,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     todo = [job for name in given.op for dtype in DTYPES for job in jobs(OPS[name], dtype, given.cases, given.seed)]
     errors = Console(file=sys.stderr)
     with ProcessPoolExecutor(os.cpu_count(), get_context("spawn"), _one_thread) as pool:
-        outcomes = list(
-            track(pool.map(run, todo), "right cases", len(todo), console=errors, disable=not errors.is_terminal)
-        )
+        done = pool.map(run, todo)
+        outcomes = list(track(done, "right cases", len(todo), console=errors, disable=not errors.is_terminal))
     table = Table("op", *(f"{dtype}: right cases, alarms" for dtype in DTYPES), box=None)
     for name in given.op:
         cells = []
@@ -101,13 +100,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     console.print(table)
     alarms = [each for each in outcomes if each.alarm]
     for each in alarms:
-        console.print(
-            f"{each.job.op} in {each.job.dtype}, {each.job.who} (seed {each.job.seed}): {each.alarm}", markup=False
-        )
-    total = sum(each.cases for each in outcomes)
-    console.print(
-        f"{len(alarms)} false alarms in {total:,} right cases of {len({(j.op, j.who) for j in todo})} implementations"
+        job = each.job
+        console.print(f"{job.op} in {job.dtype}, {job.who} (seed {job.seed}): {each.alarm}", markup=False)
+    right = (
+        f"{sum(each.cases for each in outcomes):,} right cases of {len({(j.op, j.who) for j in todo})} implementations"
     )
+    console.print(f"{len(alarms)} false alarms in {right}")
     return int(bool(alarms))
 
 

@@ -14,7 +14,7 @@ import pytest
 from rich.console import Console
 
 from equivalence_tests import checking, failing_case
-from equivalence_tests.candidate import Convention, adapt, with_leading
+from equivalence_tests.candidate import adapt, with_leading
 from equivalence_tests.check_command import main
 from equivalence_tests.checking import Settings, check, check_backward, examine
 from equivalence_tests.checks import draw_case
@@ -23,6 +23,7 @@ from equivalence_tests.loading import load_function
 from equivalence_tests.mistakes import MISTAKES, as_implementation
 from equivalence_tests.ops import OPS
 from equivalence_tests.report import show
+from equivalence_tests.request import Request
 
 HERE = Path(__file__).parent / "candidates"
 FEW = 60  # cases: enough for what these tests ask
@@ -270,10 +271,11 @@ SCRIPTS = [
 def test_a_counterexample_replays_in_a_fresh_process(file, name, like, backward, tmp_path):
     spec = f"{HERE / file}:{name}"
     other = f"{HERE / file}:{backward}" if backward else None
-    candidate = adapt(load_function(spec), like, backward=load_function(other) if other else None, label=spec)
+    request = Request(spec, like, other)
+    candidate = request.candidate()
     report = examine(candidate, Settings(cases=FEW))
     assert report.counterexample is not None
-    _, script = failing_case.write(tmp_path, candidate, report.counterexample, spec, other)
+    _, script = failing_case.write(tmp_path, candidate, report.counterexample, request)
     assert len(Path(script).read_text().splitlines()) <= 15
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1
@@ -282,10 +284,11 @@ def test_a_counterexample_replays_in_a_fresh_process(file, name, like, backward,
 
 def test_a_layout_that_matters_is_in_the_script(tmp_path):
     spec = f"{HERE / 'numpy_ones.py'}:heads_third"
-    candidate = adapt(load_function(spec), "attention", label=spec, convention=Convention("bnhc"))
+    request = Request(spec, "attention", layout="bnhc")
+    candidate = request.candidate()
     report = examine(candidate, Settings(cases=FEW))
     assert report.counterexample is not None
-    _, script = failing_case.write(tmp_path, candidate, report.counterexample, spec, None)
+    _, script = failing_case.write(tmp_path, candidate, report.counterexample, request)
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1
     assert "Traceback" not in done.stderr

@@ -1,0 +1,55 @@
+"""A candidate asked for in plain data: what the worker of a check and the script of a counterexample are told."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from equivalence_tests.candidate import Candidate, Convention, adapt
+from equivalence_tests.loading import load_function
+
+
+@dataclass(frozen=True)
+class Request:
+    """`spec` is FILE.py:NAME or package.module:NAME, or, with `command`, the words of a program of any language."""
+
+    spec: str
+    like: str
+    backward: str | None = None
+    command: bool = False
+    options: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+    device: str = "cpu"
+    layout: str = "any"
+    mask_true: str = "keeps"
+    lead: int | None = None
+    limit: float = 10.0
+
+    def candidate(self) -> Candidate:
+        """ValueError, one line, if there is no such candidate."""
+        if self.command:
+            from equivalence_tests.files import command_candidate
+
+            return command_candidate(self.spec, self.like, self.options, self.limit)
+        return adapt(
+            load_function(self.spec),
+            self.like,
+            backward=load_function(self.backward) if self.backward else None,
+            label=self.spec,
+            device=self.device,
+            convention=Convention(self.layout, self.mask_true, self.lead),
+            without=self.without,
+        )
+
+    def from_anywhere(self) -> dict[str, Any]:
+        """What differs from the defaults, with files by their absolute paths."""
+        told = {each.name: getattr(self, each.name) for each in fields(self)}
+        told |= {name: absolute(told[name]) for name in ("spec", "backward") if told[name] and not self.command}
+        defaults = asdict(Request("", ""))
+        return {name: value for name, value in told.items() if value != defaults[name]}
+
+
+def absolute(spec: str) -> str:
+    where, _, name = spec.rpartition(":")
+    return f"{Path(where).resolve()}:{name}" if where.endswith(".py") else spec
