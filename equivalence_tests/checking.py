@@ -53,6 +53,8 @@ STRICT = frozenset(
 # What even torch's own functions break: told, but no verdict hangs on it.
 EDGES = frozenset({"nan_in_a_query_stays_in_its_row", "one_feature_is_all_shift", "gelu_far_out_is_relu"})
 
+APART = frozenset({"batches_are_independent", "sequences_do_not_meet", "heads_do_not_meet", "nan_stays_in_its_sample"})
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -282,14 +284,20 @@ class _Examination:
     def _law_rows(self, broken: list[tuple[str, str]], skipped: bool) -> list[Property]:
         if skipped or self._restricted() or (not self.op.differentiable and self.candidate.row.differentiable):
             return []
-        count = len([law for law in LAWS.get(self.op.name, ()) if law.__name__ not in STRICT])
-        told = [f"{law.replace('_', ' ')}: {what}" for law, what in broken if law not in EDGES]
         self.notes += [
             Finding("edge", numbers={"law": law.replace("_", " "), "what": what})
             for law, what in broken
             if law in EDGES
         ]
-        return [Property("laws", count, len(told), told[0] if told else "")]
+        names = [law.__name__ for law in LAWS.get(self.op.name, ()) if law.__name__ not in STRICT | EDGES]
+        rows = []
+        for row, chosen in (
+            ("batches and heads do not meet", [name for name in names if name in APART]),
+            ("laws", [name for name in names if name not in APART]),
+        ):
+            told = [f"{law.replace('_', ' ')}: {what}" for law, what in broken if law in chosen]
+            rows.append(Property(row, len(chosen), len(told), told[0] if told else ""))
+        return rows
 
     def _explained(
         self, wrong: list[Observation], behaviour: str, broken: list[tuple[str, str]], again: str

@@ -13,6 +13,7 @@ from rich.text import Text
 from equivalence_tests.findings import Finding
 from equivalence_tests.observe import Observation
 
+TOLD = 3  # findings that are printed, beside the worst element
 EXIT = {"agrees": 0, "wrong": 1, "not judged": 2}
 
 
@@ -43,7 +44,8 @@ WORDS: dict[str, dict[str, str]] = {
         "changes nothing it was given": "no cambia nada de lo que recibe",
         "answers the same when called again": "responde igual al repetir",
         "shares no memory": "no comparte memoria",
-        "laws": "leyes",
+        "batches and heads do not meet": "lotes y cabezas no se mezclan",
+        "laws": "otras leyes",
         "answers the same in another order": "responde igual en otro orden",
         "answers the same in a fresh process": "responde igual en un proceso nuevo",
     }
@@ -148,7 +150,7 @@ def show(report: Report, console: Console, language: str = "en") -> None:
 
     style = {"agrees": "bold green", "wrong": "bold red"}.get(report.verdict, "bold yellow")
     console.print(Text(f"{report.candidate} --like {report.like}: {word(report.verdict)}", style))
-    for number, finding in enumerate(report.findings):
+    for number, finding in enumerate(_told(report.findings)):
         guess = "" if finding.sure else word("guess") if language != "en" else "perhaps: "
         console.print(Text(f"  {'=>' if number == 0 else ' -'} {guess}{finding.say(language)}"))
     if report.rows:
@@ -164,6 +166,12 @@ def show(report: Report, console: Console, language: str = "en") -> None:
         console.print(Text(f"{word('note') if language != 'en' else 'note: '}{note.say(language)}"))
     if report.files:
         console.print(Text(f"{word('files') if language != 'en' else 'counterexample'}: {', '.join(report.files)}"))
+
+
+def _told(findings: tuple[Finding, ...]) -> list[Finding]:
+    """The answer, a few that support it, and the worst element: all of them stand in the JSON."""
+    first = [each for each in findings if each.code != "worst_element"][:TOLD]
+    return first + [each for each in findings if each.code == "worst_element"][:1]
 
 
 def _verdict(row: Property, word: Callable[[str], str]) -> Text:
