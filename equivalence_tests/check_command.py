@@ -75,7 +75,12 @@ def _parser() -> Parser:
     parser.add_argument("--like", metavar="OP", help=f"what it should compute: {', '.join(OPS)}")
     parser.add_argument("--backward", metavar="FILE.py:NAME", help="its backward (default: NAME_backward)")
     parser.add_argument("--command", metavar="WORDS", help="a program of any language instead, with DIR_IN and DIR_OUT")
-    parser.add_argument("--options", default="", metavar="OPTIONS", help="that the program takes: mask,causal")
+    parser.add_argument(
+        "--options",
+        default="",
+        metavar="OPTIONS",
+        help="that the program takes, mask,causal; or of a dump, causal,p=0.1",
+    )
     parser.add_argument("--dtype", choices=tuple(PRECISIONS), help="default: those that it takes, float64 and float32")
     parser.add_argument("--device", default="cpu", help="of a torch candidate: cpu or cuda (default: %(default)s)")
     parser.add_argument("--cases", type=int, default=CASES, metavar="N", help="of the table (default: %(default)s)")
@@ -118,7 +123,10 @@ def _dump(given: argparse.Namespace, console: Console) -> int:
     from equivalence_tests import diagnosis, dump
 
     try:
-        found = dump.check_dump(Path(given.candidate), OPS[given.like], dtype=given.dtype, explain=diagnosis.explain)
+        options = dict(_constant(word) for word in _words(given.options))
+        found = dump.check_dump(
+            Path(given.candidate), OPS[given.like], options=options, dtype=given.dtype, explain=diagnosis.explain
+        )
     except ValueError as error:
         raise Refused(str(error)) from None
     if given.json:
@@ -169,6 +177,17 @@ def _request(parser: Parser, given: argparse.Namespace) -> dict[str, Any]:
             "sizes": _sizes(parser, given.sizes),
         },
     }
+
+
+def _constant(word: str) -> tuple[str, bool | int | float]:
+    """causal, or p=0.1: an option that is not in a dump."""
+    name, _, value = word.partition("=")
+    if not value:
+        return name, True
+    try:
+        return name, int(value) if value.lstrip("-").isdecimal() else float(value)
+    except ValueError:
+        raise Refused(f"--options: {word!r} came, expected one such as causal or p=0.1") from None
 
 
 def _words(text: str) -> tuple[str, ...]:

@@ -27,6 +27,7 @@ from equivalence_tests.findings import Finding
 from equivalence_tests.implementations import Tensor
 from equivalence_tests.observe import Observation
 from equivalence_tests.ops import Op
+from equivalence_tests.report import WORDS, show_findings
 
 Explain = Callable[[Op, Sequence[Observation]], list[Finding]]
 
@@ -147,23 +148,38 @@ def _observation(op: Op, reading: Reading) -> Observation | None:
 
 
 COLOURS = {"right": "green", "wrong": "bold red", "follows": "yellow", "ill": "magenta", "not judged": "dim"}
+SPANISH = {
+    "right": "bien",
+    "wrong": "mal",
+    "follows": "se sigue",
+    "ill": "mal condicionado",
+    "not judged": "sin juzgar",
+    "tensor": "tensor",
+    "dtype": "tipo",
+    "verdict": "veredicto",
+    "of budget": "del margen",
+    "given": "dado",
+}
+VERDICTS = {0: "agrees", 1: "wrong", 2: "not judged"}
 
 
 def report(found: DumpReport, console: Console, language: str = "en") -> None:
-    """The rows as a table, then what is wrong, then what was taken for granted."""
-    table = Table(title=f"{found.path} like {found.op}", title_justify="left")
-    table.add_column("tensor")
-    table.add_column("dtype")
-    table.add_column("verdict")
-    table.add_column("of budget", justify="right")
-    table.add_column("given")
-    for row in found.rows:
-        share = "" if row.verdict == "not judged" else f"{row.share:.2g}"
-        given = row.why if row.verdict == "not judged" else ", ".join(row.given)
-        table.add_row(row.name, row.dtype, Text(row.verdict, COLOURS[row.verdict]), share, given)
+    """The verdict, what is wrong, the rows as a table, and what was taken for granted."""
+
+    def word(text: str) -> str:
+        return SPANISH.get(text, text) if language == "es" else text
+
+    style = {0: "bold green", 1: "bold red", 2: "bold yellow"}[found.exit_code]
+    verdict = VERDICTS[found.exit_code]
+    console.print(Text(f"{found.path} --like {found.op}: {WORDS.get(language, {}).get(verdict, verdict)}", style))
+    show_findings(found.findings, console, language)
     if found.rows:
+        table = Table(*(word(each) for each in ("tensor", "dtype", "verdict", "of budget", "given")), box=None)
+        table.columns[3].justify = "right"
+        for row in found.rows:
+            share = "" if row.verdict == "not judged" else f"{row.share:.2g}"
+            given = row.why if row.verdict == "not judged" else ", ".join(row.given)
+            table.add_row(row.name, row.dtype, Text(word(row.verdict), COLOURS[row.verdict]), share, given)
         console.print(table)
-    for finding in found.findings:
-        console.print(Text(finding.say(language), "bold red" if finding.sure else "yellow"))
     for note in found.notes:
         console.print(Text(note, "dim"))

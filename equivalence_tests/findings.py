@@ -52,6 +52,8 @@ class Sentence:
 
 
 def _shown(value: Any) -> str:
+    if isinstance(value, float) and abs(value) > 1e100:  # over a budget of next to nothing
+        return "∞"
     return f"{value:.5g}" if isinstance(value, float) else str(value)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -150,9 +150,7 @@ def show(report: Report, console: Console, language: str = "en") -> None:
 
     style = {"agrees": "bold green", "wrong": "bold red"}.get(report.verdict, "bold yellow")
     console.print(Text(f"{report.candidate} --like {report.like}: {word(report.verdict)}", style))
-    for number, finding in enumerate(_told(report.findings)):
-        guess = "" if finding.sure else word("guess") if language != "en" else "perhaps: "
-        console.print(Text(f"  {'=>' if number == 0 else ' -'} {guess}{finding.say(language)}"))
+    show_findings(report.findings, console, language)
     if report.rows:
         table = Table(word("property"), word("cases"), word("verdict"), box=None, pad_edge=False, expand=False)
         table.columns[1].justify = "right"
@@ -168,7 +166,14 @@ def show(report: Report, console: Console, language: str = "en") -> None:
         console.print(Text(f"{word('files') if language != 'en' else 'counterexample'}: {', '.join(report.files)}"))
 
 
-def _told(findings: tuple[Finding, ...]) -> list[Finding]:
+def show_findings(findings: Sequence[Finding], console: Console, language: str = "en") -> None:
+    """The answer, and what supports it."""
+    for number, finding in enumerate(_told(findings)):
+        guess = "" if finding.sure else WORDS.get(language, {}).get("guess", "perhaps: ")
+        console.print(Text(f"  {'=>' if number == 0 else ' -'} {guess}{finding.say(language)}"))
+
+
+def _told(findings: Sequence[Finding]) -> list[Finding]:
     """The answer, a few that support it, and the worst element: all of them stand in the JSON."""
     first = [each for each in findings if each.code != "worst_element"][:TOLD]
     return first + [each for each in findings if each.code == "worst_element"][:1]
