@@ -25,6 +25,7 @@ from equivalence_tests.flags import Parser
 from equivalence_tests.implementations import has_torch
 from equivalence_tests.loading import load_function
 from equivalence_tests.ops import OPS, Op
+from equivalence_tests.proof import cases_of
 from equivalence_tests.variants import VARIANTS, implementation
 
 DTYPES = ("float64", "float32", "bfloat16")
@@ -50,11 +51,11 @@ class Outcome:
 
 
 def jobs(op: Op, dtype: str, cases: int, seed: int) -> Iterator[Job]:
-    """So many cases of one op in one dtype, shared out among all who are right."""
+    """So many cases of one op in one dtype (of a model a part of them), shared out among all who are right."""
     modules = ["torch_impl", "torch_impl.fused"] if has_torch() else []
     modules = [each for each in modules if hasattr(__import__(each, fromlist=["x"]), op.name)]
     everybody = modules if dtype == "bfloat16" else ["reference_numpy", *modules, *VARIANTS.get(op.name, {})]
-    share = -(-cases // max(len(everybody), 1))
+    share = -(-cases_of(op, cases) // max(len(everybody), 1))
     for who in everybody:
         for number, start in enumerate(range(0, share, SLICE)):
             yield Job(op.name, dtype, who, min(SLICE, share - start), seed + number)
@@ -68,7 +69,7 @@ def candidate(job: Job) -> Candidate:
 
 
 def run(job: Job) -> Outcome:
-    # `every` would thin out the cases of a model: here as many are asked for as are counted
+    # a model's share has been thinned out once already
     settings = Settings(job.cases * OPS[job.op].every, job.seed, (job.dtype,), seconds=float("inf"))
     report = examine(candidate(job), settings)
     first = next((f"{row.name}: {row.what}" for row in report.rows if row.wrong), "")
@@ -78,7 +79,9 @@ def run(job: Job) -> Outcome:
 def main(argv: Sequence[str] | None = None) -> int:
     """0 if nobody right is called wrong, else 1."""
     parser = Parser(prog="python -m equivalence_tests.false_alarms", description="Right implementations, checked.")
-    parser.add_argument("--cases", type=int, default=400, help="of every op and dtype (default: %(default)s)")
+    parser.add_argument(
+        "--cases", type=int, default=400, help="of every op and dtype, of a model 1 in 8 (default: %(default)s)"
+    )
     parser.add_argument("--seed", type=int, default=1000, help="of the cases (default: %(default)s)")
     parser.add_argument("--op", nargs="+", choices=tuple(OPS), default=tuple(OPS), metavar="OP", help="(default: all)")
     given = parser.parse_args(argv)
