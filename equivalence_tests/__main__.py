@@ -8,6 +8,7 @@ from importlib import import_module
 COMMANDS = {
     "verify": ("equivalence_tests.verify", "walk the math on real words, then check every op of every implementation"),
     "check": ("equivalence_tests.check_command", "your own implementation against the reference: which term is wrong"),
+    "probe": ("equivalence_tests.probing.__main__", "which conventions an implementation follows, and what decided it"),
     "train": ("equivalence_tests.train", "train a GPT or an RNN on stories, on either twin"),
     "generate": ("equivalence_tests.generate", "text from a trained model"),
     "mistakes": ("equivalence_tests.mistakes.matrix", "the matrix of known mistakes against the checks"),

@@ -1,0 +1,82 @@
+"""`gemelos probe FILE.py:NAME`: which conventions an implementation follows, each with the input that decided it."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import json
+import sys
+
+from rich.console import Console
+from rich.table import Table
+
+from equivalence_tests.loading import load_function
+from equivalence_tests.probing import PROBES, Convention, probe
+from equivalence_tests.probing.sentences import LANGUAGES
+
+HEADINGS = {"en": ("convention", "answer"), "es": ("convención", "respuesta")}
+SUMMARY = {
+    "en": "{told} of {all} conventions told.",
+    "es": "{told} de {all} convenciones averiguadas.",
+}
+
+
+def main(argv: list[str] | None = None) -> int:
+    """0 when the conventions were asked for and printed, 2 when nothing could be judged."""
+    options = parser().parse_args(argv)
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):  # what the file prints when it is imported
+            function = load_function(options.function)
+        found = probe(function, options.like)
+    except ValueError as error:
+        print(f"gemelos probe: {error}", file=sys.stderr)
+        return 2
+    if options.json:
+        print(json.dumps({"function": options.function, "conventions": [each.as_json() for each in found]}, indent=1))
+    else:
+        show(options.function, found, options.lang, Console())
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    found = argparse.ArgumentParser(
+        prog="gemelos probe",
+        description="Which conventions an implementation follows, each with the input that decided it.",
+        epilog="example: gemelos probe torch.nn.functional:scaled_dot_product_attention",
+    )
+    found.add_argument(
+        "function",
+        metavar="FILE.py:NAME",
+        help="a function, module, class or factory without arguments; or package.module:NAME",
+    )
+    found.add_argument("--like", metavar="OP", help=f"what it is like (by default guessed): {', '.join(PROBES)}")
+    found.add_argument("--lang", choices=LANGUAGES, default="en", help="the language of the answers (en)")
+    found.add_argument("--json", action="store_true", help="print JSON")
+    return found
+
+
+def show(name: str, found: list[Convention], language: str, say: Console) -> None:
+    """A table that a narrow terminal can show: the question, the answer, and below it the evidence."""
+    table = Table(title=name, title_justify="left", show_lines=say.is_terminal, expand=False)
+    for heading in HEADINGS[language]:
+        table.add_column(heading, overflow="fold")
+    before = ""
+    for each in found:
+        answer = each.say(language)
+        said = f"[dim]{_plain(answer)}[/dim]" if not each.told else f"[bold]{_plain(answer)}[/bold]"
+        new = each.evidence and each.evidence != before  # one input may decide several, one below the other
+        table.add_row(each.title(language), said + (f"\n[dim]{_plain(each.evidence)}[/dim]" if new else ""))
+        before = each.evidence
+    say.print(table)
+    told = sum(each.told for each in found)
+    say.print(SUMMARY[language].format(told=told, all=len(found)))
+
+
+def _plain(text: str) -> str:
+    """Brackets are no markup."""
+    return text.replace("[", r"\[")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
