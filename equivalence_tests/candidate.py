@@ -222,7 +222,9 @@ def _framework_of(function: Any) -> str:
             return "torch"
         if isinstance(function, type(torch.relu)) and getattr(torch._C._nn, function.__name__, None) is function:
             return "torch"
-    imported = _names_used(function, owner)
+    if "Tensor" in str(getattr(function, "__annotations__", "")):
+        return "torch"
+    imported = _modules_used(function, owner)
     if any(module.__name__.split(".")[0] == "torch" for module in imported):
         return "torch"
     for module in imported:
@@ -231,13 +233,24 @@ def _framework_of(function: Any) -> str:
     return "numpy"
 
 
-def _names_used(function: Any, owner: ModuleType | None) -> list[ModuleType]:
-    """The modules that the function itself refers to, or, if it refers to none, those of its file."""
-    scope = vars(owner) if owner is not None else {}
-    code = getattr(inspect.unwrap(function), "__code__", None)
-    names = code.co_names if code is not None else ()
-    used = [scope[name] for name in names if isinstance(scope.get(name), ModuleType)]
-    return used or [value for value in scope.values() if isinstance(value, ModuleType)]
+def _modules_used(function: Any, owner: ModuleType | None) -> list[ModuleType]:
+    """The modules that a function refers to, itself or through functions of its own file; if there are none, those that
+    its file imports, unless NumPy is one of them: then it is taken for a function over NumPy arrays."""
+    if owner is None:
+        return []
+    scope = vars(owner)
+    found: list[ModuleType] = []
+    waiting, seen = [function], set()
+    while waiting:
+        code = getattr(inspect.unwrap(waiting.pop()), "__code__", None)
+        if code is None or code in seen:
+            continue
+        seen.add(code)
+        values = [scope.get(name) for name in code.co_names]
+        found += [value for value in values if isinstance(value, ModuleType)]
+        waiting += [value for value in values if inspect.isfunction(value) and value.__module__ == owner.__name__]
+    every = [value for value in scope.values() if isinstance(value, ModuleType)]
+    return found or ([] if np in every else every)
 
 
 def _exchange(module: ModuleType) -> Any:

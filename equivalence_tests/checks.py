@@ -112,7 +112,7 @@ def _conduct_forward(
     if any(np.shares_memory(y, x) for y in _arrays(Y) for x in given):
         return "an output shares memory with an operand"
     first = [array.copy() for array in _arrays((Y, cache))]
-    other = {name: -0.5 * x if x.dtype.kind == "f" else x for name, x in operands.items()}
+    other = {name: -0.7 * x if x.dtype.kind == "f" else x for name, x in operands.items()}
     elsewhere = forward(*op.arguments(other), **options)
     if op.differentiable:
         implementation.backward(op.name)(as_upstream(op, upstream), elsewhere[1])

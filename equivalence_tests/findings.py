@@ -140,7 +140,8 @@ SENTENCES: dict[str, Sentence] = {
     "not_adjoint": Sentence(
         "value",
         "<dY, J v> is {forward} by {witness} of the forward, <gradient, v> is {backward} by the backward (off by {gap})",
-        "<dY, J v> es {forward} según la derivada numérica, <gradiente, v> es {backward} según el paso hacia atrás (diferencia: {gap})",
+        "<dY, J v> es {forward} según la derivada numérica, <gradiente, v> es {backward} según el paso hacia atrás "
+        "(diferencia: {gap})",
     ),
     "not_linear": Sentence(
         "term",
@@ -312,6 +313,32 @@ SENTENCES: dict[str, Sentence] = {
         "operand",
         "{stage} reads {got} where {term} belongs ({tensor}, {cases} of {of} wrong cases)",
         "{stage} lee {got} en lugar de {term} ({tensor}, {cases} de {of} casos incorrectos)",
+    ),
+    "term_twice": Sentence(
+        "term",
+        "the term {term} of {stage} counts twice ({tensor}, {cases} of {of} wrong cases)",
+        "el término {term} de {stage} cuenta dos veces ({tensor}, {cases} de {of} casos incorrectos)",
+    ),
+    "overwritten": Sentence(
+        "term",
+        "{stage} is {got} alone: its terms overwrite each other where they should add up ({tensor}, {cases} of {of} wrong "
+        "cases)",
+        "{stage} es solo {got}: sus términos se sobrescriben en vez de sumarse ({tensor}, {cases} de {of} casos incorrectos)",
+    ),
+    "norm_order": Sentence(
+        "axis",
+        "the norm stands {how} ({tensor}, {cases} of {of} wrong cases)",
+        "la normalización está en otro lugar: {how} ({tensor}, {cases} de {of} casos incorrectos)",
+    ),
+    "position_ids": Sentence(
+        "operand",
+        "positions are counted {how} ({tensor}, {cases} of {of} wrong cases)",
+        "las posiciones se cuentan mal: {how} ({tensor}, {cases} de {of} casos incorrectos)",
+    ),
+    "first_wrong_stage": Sentence(
+        "value",
+        "{tensor} is the first stage that is wrong given the stages before it ({cases} of {of} cases)",
+        "{tensor} es la primera etapa incorrecta dadas las anteriores ({cases} de {of} casos)",
     ),
     "operands_exchanged": Sentence(
         "operand",

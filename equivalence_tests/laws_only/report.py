@@ -1,0 +1,78 @@
+"""What the laws say, row by row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from equivalence_tests.findings import Finding
+from equivalence_tests.report import Property, Report
+
+# The weakest evidence of a wrong gradient comes last: the adjoint identity says that one is wrong, not which.
+ORDER = (
+    "gradient_factor",
+    "gradient_of_another",
+    "gradient_transposed",
+    "gradient_differs",
+    "not_linear",
+    "not_adjoint",
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A law, in how many of how many cases it could be judged, and what broke it first."""
+
+    name: str
+    judged: int
+    of: int
+    finding: Finding | None = None
+
+    def say(self, language: str = "en") -> str:
+        if self.finding is not None:
+            said = self.finding.say(language)
+            return f"WRONG  {said}" if said.startswith(self.name) else f"WRONG  {self.name}: {said}"
+        return f"{'ok' if self.judged else '-':<6} {self.name}: {self.judged} of {self.of} cases"
+
+
+@dataclass(frozen=True)
+class LawsReport:
+    """Every law as a row, and what could not be checked. Passed: nothing broke, and each gradient was judged."""
+
+    rows: tuple[Row, ...]
+    not_checked: tuple[str, ...] = ()
+    witness: str = ""
+
+    @property
+    def findings(self) -> list[Finding]:
+        return [row.finding for row in self.rows if row.finding is not None]
+
+    @property
+    def judged(self) -> bool:
+        """Whether every gradient could be held against something."""
+        gradients = [row for row in self.rows if row.name.startswith("gradient of")]
+        return bool(gradients) and all(row.judged for row in gradients)
+
+    @property
+    def passed(self) -> bool:
+        return self.judged and not self.findings
+
+    def as_report(self, candidate: str) -> Report:
+        """The same as the report of a check against the table, where there is no table to be like."""
+        verdict = "wrong" if self.findings else "agrees" if self.judged else "not judged"
+        rows = tuple(
+            Property(row.name, row.judged, int(row.finding is not None), row.finding.say() if row.finding else "")
+            for row in self.rows
+        )
+        first = sorted(self.findings, key=lambda finding: ORDER.index(finding.code) if finding.code in ORDER else -1)
+        cases = max((row.of for row in self.rows), default=0)
+        return Report(
+            candidate, "laws only", "", self.witness, verdict, (), cases, rows, tuple(first), (), self.not_checked
+        )
+
+    def say(self, language: str = "en") -> str:
+        lines = [row.say(language) for row in self.rows]
+        lines += [f"-      not checked: {what}" for what in self.not_checked]
+        return "\n".join(lines + ([f"       gradients against {self.witness}"] if self.witness else []))
+
+    def __str__(self) -> str:
+        return self.say()

@@ -1,0 +1,495 @@
+"""Checks that need no reference: right functions pass, and each law tells what breaks it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from equivalence_tests.findings import LANGUAGES
+from equivalence_tests.laws_only import check_gradients, check_implementation, check_laws
+from equivalence_tests.laws_only.differences import central, noise
+from equivalence_tests.laws_only.jitter import jittering
+from equivalence_tests.laws_only.shapes import read
+from equivalence_tests.mistakes import MISTAKES, as_implementation, quiet
+from equivalence_tests.mistakes.matrix import REFERENCE
+from equivalence_tests.ops import OPS
+
+RIGHT_OPS = [op for op in OPS.values() if op.differentiable and not op.model]
+
+
+def codes(report):
+    return {finding.code for finding in report.findings}
+
+
+def said(report):
+    return "\n".join(finding.say() for finding in report.findings)
+
+
+# Right functions of which the table knows nothing. The first of a row is written so that no complex number gets through.
+
+
+def mlp(X, W):
+    return np.tanh(X @ W)
+
+
+def mlp_backward(dY, X, W):
+    dA = dY * (1 - np.tanh(X @ W) ** 2)
+    return dA @ W.T, X.reshape(-1, X.shape[-1]).T @ dA.reshape(-1, dA.shape[-1])
+
+
+def unit(X):
+    return X / np.linalg.norm(X, axis=-1, keepdims=True)
+
+
+def unit_backward(dY, X):
+    r = np.sqrt((X * X).sum(-1, keepdims=True))
+    return (dY - X / r * (dY * X / r).sum(-1, keepdims=True)) / r
+
+
+def highest(X):
+    return X.max(-1)
+
+
+def highest_backward(dY, X):
+    dX = np.zeros_like(X)
+    np.put_along_axis(dX, X.argmax(-1)[..., None], np.asarray(dY)[..., None], -1)
+    return dX
+
+
+def huber(X):
+    return np.where(np.abs(X) < 1, X * X / 2, np.abs(X) - X.dtype.type(0.5)).sum()
+
+
+def huber_backward(dY, X):
+    return dY * np.where(np.abs(X) < 1, X, np.sign(X))
+
+
+def lookup(ids, W):
+    return W[ids]
+
+
+def lookup_backward(dY, ids, W):
+    dW = np.zeros_like(W)
+    np.add.at(dW, ids, dY)
+    return dW
+
+
+def soft(X):
+    E = np.exp(X - X.max(-1, keepdims=True))
+    A = E / E.sum(-1, keepdims=True)
+    return A, A
+
+
+def soft_backward(dA, A):
+    return A * (dA - (dA * A).sum(-1, keepdims=True))
+
+
+def two(X, W):
+    return X @ W, (X * X).sum(-1)
+
+
+def two_backward(upstream, X, W):
+    dA, db = upstream
+    dX = dA @ W.T + 2 * X * np.asarray(db)[..., None]
+    return dX, X.reshape(-1, X.shape[-1]).T @ dA.reshape(-1, dA.shape[-1])
+
+
+def steep(X):
+    return np.tanh(30 * X)
+
+
+def steep_backward(dY, X):
+    return 30 * dY * (1 - np.tanh(30 * X) ** 2)
+
+
+RIGHT = {
+    "mlp": (mlp, mlp_backward, "X: ... n d; W: d k"),
+    "unit vectors": (unit, unit_backward, "X: ... n d"),
+    "a maximum": (highest, highest_backward, "X: ... n d"),
+    "a loss with a kink": (huber, huber_backward, "X: n d"),
+    "repeated ids": (lookup, lookup_backward, "ids: ... n < v; W: v d"),
+    "a pair": (soft, soft_backward, "X: ... m"),
+    "two outputs": (two, two_backward, "X: ... n d; W: d k"),
+    "a saturated function": (steep, steep_backward, "X: ... n"),
+    "a kink at the operand itself": (
+        lambda X: np.maximum(np.where(X > 0, X, 0.0 * X), 0.0 * X),
+        lambda dY, X: dY * (X > 0),
+        "X: n",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_a_right_function_passes(name):
+    forward, backward, shapes = RIGHT[name]
+    report = check_laws(forward, backward, shapes=shapes)
+    assert report.passed, str(report)
+    assert all(row.judged for row in report.rows)
+
+
+@pytest.mark.parametrize("op", RIGHT_OPS, ids=lambda op: op.name)
+def test_no_false_alarm_on_the_reference(op):
+    for seed in range(2):
+        report = check_implementation(REFERENCE, op, cases=8, seed=seed, own=False)
+        assert report.passed, f"seed {seed}\n{report}"
+
+
+def test_the_laws_of_an_op_of_the_table_run_too():
+    right = check_laws(REFERENCE.forward("softmax"), REFERENCE.backward("softmax"), like="softmax", cases=4)
+    assert right.passed, str(right)
+
+    def on_logits_squared(X, axis=-1):  # differentiable, with its own right gradient, but no softmax
+        A, cache = REFERENCE.forward("softmax")(np.square(X), axis)
+        return A, (X, cache)
+
+    def backward(dA, cache):
+        return np.multiply(2, cache[0]) * REFERENCE.backward("softmax")(dA, cache[1])
+
+    wrong = check_laws(on_logits_squared, backward, like="softmax", cases=4)
+    assert codes(wrong) == {"law_broken"}, str(wrong)
+
+
+GRADIENT_MISTAKES = [m for m in MISTAKES.values() if m.backward and not m.forward and not OPS[m.op].model]
+
+
+def test_known_mistakes_in_gradients_are_caught_without_a_reference():
+    """One in fifteen; measured by hand over all of them and 20 cases, with the models', 169 of 170 are caught."""
+    missed = []
+    for mistake in GRADIENT_MISTAKES[::15]:
+        with quiet():
+            report = check_implementation(as_implementation(mistake), OPS[mistake.op], cases=8, own=False)
+        if not report.findings:
+            missed.append(mistake.id)
+    assert not missed
+
+
+# What is wrong is named
+
+
+def spoiled(change):
+    def backward(dY, X, W):
+        return change(*mlp_backward(dY, X, W), dY, X, W)
+
+    return backward
+
+
+NAMED = {
+    "half": (lambda dX, dW, *_: (0.5 * dX, dW), "gradient_factor", "dX is 0.5 times"),
+    "a sign": (lambda dX, dW, *_: (dX, -dW), "gradient_factor", "dW is -1 times"),
+    "nothing": (lambda dX, dW, *_: (0 * dX, dW), "gradient_factor", "dX is 0 times"),
+    "a mean": (
+        lambda dX, dW, dY, X, W: (dX, dW / (X.size // X.shape[-1])),
+        "gradient_factor",
+        "dW is 1/(rows n) times",
+    ),
+    "a root": (
+        lambda dX, dW, dY, X, W: (dX * X.dtype.type(X.shape[-1] ** 0.5), dW),
+        "gradient_factor",
+        "sqrt(d) times",
+    ),
+    "a term": (lambda dX, dW, dY, X, W: (dX + 1e-6 * dX**2, dW), "not_linear", "dX is not linear"),
+    "an element": (lambda dX, dW, *_: (dX, dW + (dW == dW.max()) * dW.dtype.type(0.5)), "gradient_differs", "dW["),
+    "a shape": (lambda dX, dW, *_: (dX, dW.T[:1]), "wrong_shape", "dW has shape"),
+    "one missing": (lambda dX, dW, *_: dX, "missing", "dW is not returned"),
+    "one too many": (lambda dX, dW, *_: (dX, dW, dW), "too_many", "3 gradients"),
+    "a dtype": (lambda dX, dW, *_: (dX.astype(np.float64), dW), "wrong_dtype", "dX is float64 where float32"),
+    "NaN": (lambda dX, dW, *_: (dX, dW * np.nan), "not_finite", "is nan"),
+    "a memory": (lambda dX, dW, dY, X, W: (dX, _written(W, dW)), "conduct", "changes an operand"),
+    "an exception": (lambda dX, dW, *_: 1 / 0, "raises", "ZeroDivisionError"),
+}
+
+
+def _written(target, value):
+    target[...] = value
+    return target
+
+
+@pytest.mark.parametrize("what", NAMED)
+def test_what_is_wrong_is_named(what):
+    change, code, text = NAMED[what]
+    report = check_laws(mlp, spoiled(change), shapes="X: ... n d; W: d k")
+    assert not report.passed
+    assert code in codes(report)
+    assert text in said(report)
+    for language in LANGUAGES:
+        assert all(finding.say(language) for finding in report.findings)
+
+
+def test_swapped_and_transposed_gradients_are_told_apart():
+    def bilinear(P, R):
+        return (P * R).sum(-1)
+
+    def swapped(dY, P, R):
+        return np.asarray(dY)[..., None] * P, np.asarray(dY)[..., None] * R
+
+    assert "gradient_of_another" in codes(check_laws(bilinear, swapped, shapes="P: n d; R: n d"))
+
+    def product(X, W):
+        return X @ W
+
+    def transposed(dY, X, W):
+        return dY @ W.T, (X.T @ dY).T
+
+    assert "gradient_transposed" in codes(check_laws(product, transposed, shapes="X: n 4; W: 4 4"))
+
+
+class Remembers:
+    """A backward that answers from the last call of its forward, not from its own."""
+
+    def forward(self, X):
+        self.X = X.copy()
+        return X * X, ()
+
+    def backward(self, dY, cache):
+        return 2 * self.X * dY
+
+
+class Buffers:
+    """A backward that answers in the same memory every time."""
+
+    def __init__(self):
+        self.buffers = {}
+
+    def __call__(self, dY, X):
+        buffer = self.buffers.setdefault((X.shape, X.dtype), np.empty_like(X))
+        buffer[...] = 2 * X * dY
+        return buffer
+
+
+def test_conduct_is_judged():
+    remembers = Remembers()
+    assert "when called again" in said(check_laws(remembers.forward, remembers.backward, shapes="X: n d"))
+    assert "a later call changes" in said(check_laws(lambda X: X * X, Buffers(), shapes="X: n d"))
+
+    def in_place(dY, X):
+        dY *= 2 * X
+        return dY
+
+    assert "changes an operand, an output or its upstream" in said(
+        check_laws(lambda X: X * X, in_place, shapes="X: n d")
+    )
+
+    def identity_backward(dY, X):
+        return dY
+
+    assert "a gradient shares memory" in said(check_laws(lambda X: 1 * X, identity_backward, shapes="X: n d"))
+    assert "an output shares memory" in said(check_laws(lambda X: X, lambda dY, X: 1 * dY, shapes="X: n d"))
+
+    def by_memory(X):  # reads the memory behind a view as if it were contiguous
+        return np.ndarray(X.shape, X.dtype, X.tobytes("A")) * 2
+
+    assert "depends_on_layout" in codes(check_laws(by_memory, lambda dY, X: 2 * dY, shapes="X: n 3 4"))
+
+
+def test_a_forward_that_drops_imaginary_parts_is_differentiated_by_differences():
+    """Complex steps alone would find the backward right that forgets the norm's own gradient, as they forget it too."""
+
+    def forgetful(dY, X):
+        return dY / np.sqrt((X * X).sum(-1, keepdims=True))
+
+    def half_complex(X):
+        return X / np.sqrt((np.abs(X) ** 2).sum(-1, keepdims=True))
+
+    assert check_laws(half_complex, unit_backward, shapes="X: n d").passed
+    assert "gradient_differs" in codes(check_laws(half_complex, forgetful, shapes="X: n d"))
+
+
+def test_operands_and_options_come_from_the_users_own_function():
+    def scaled(X, *, by, mask):
+        return np.where(mask, X * by, 0.0 * X)
+
+    def backward(dY, X, by, mask):
+        return np.where(mask, dY * by, 0.0 * dY)
+
+    def inputs(rng):
+        return {"X": rng.standard_normal((3, 4)), "by": rng.standard_normal(4), "mask": rng.random((3, 4)) < 0.5}
+
+    assert check_laws(scaled, backward, inputs=inputs).passed
+    assert not check_laws(scaled, lambda dY, X, by, mask: dY * by, inputs=inputs).passed
+
+
+def test_a_function_of_one_precision_is_judged_in_it():
+    def single(X):
+        if X.dtype != np.float32:
+            raise TypeError("float32 only")
+        return X * X * X
+
+    report = check_laws(single, lambda dY, X: 3 * X * X * dY, shapes="X: n d")
+    assert report.passed, str(report)
+    assert report.not_checked == ("float64: it raises TypeError: float32 only",)
+    assert "dX is 0.666667 times" in said(check_laws(single, lambda dY, X: 2 * X * X * dY, shapes="X: n d"))
+
+
+def test_what_has_no_slope_is_not_judged_and_does_not_pass():
+    def rough(X):  # so rough that no difference tells its slope, and a complex step only that of the roughness
+        return X + np.sin(X.dtype.type(1e15) * X) / 8
+
+    report = check_laws(rough, lambda dY, X: 1 * dY, shapes="X: n")
+    assert not report.judged
+    assert not report.passed
+    assert report.as_report("steps").verdict == "not judged"
+
+
+def test_a_gradient_in_a_lower_precision_is_told():
+    def in_float32(dY, X):
+        return (3 * X * X * dY).astype(np.float32).astype(X.dtype)
+
+    report = check_laws(lambda X: X * X * X, in_float32, shapes="X: n d")
+    assert {"gradient_imprecise", "not_linear"} <= codes(report)
+
+
+def test_laws_that_hold_for_some_functions_are_asked_for_by_name():
+    laws = ("batch", "permutation n", "permutation k")
+    assert check_laws(mlp, mlp_backward, shapes="X: ... n d; W: d k", laws=laws).passed
+
+    def centred(X):
+        return X - X.mean(tuple(range(X.ndim)), keepdims=True)
+
+    def centred_backward(dY, X):
+        return centred(dY)
+
+    assert check_laws(centred, centred_backward, shapes="X: ... n d").passed
+    assert "batch_dependent" in codes(check_laws(centred, centred_backward, shapes="X: ... n d", laws=["batch"]))
+
+    def running(X):
+        return np.cumsum(X, -2)
+
+    def running_backward(dY, X):
+        return np.cumsum(dY[..., ::-1, :], -2)[..., ::-1, :].copy()
+
+    assert check_laws(running, running_backward, shapes="X: ... n d", laws=["permutation d", "batch"]).passed
+    ordered = check_laws(running, running_backward, shapes="X: ... n d", laws=["permutation n"])
+    assert codes(ordered) == {"not_equivariant"}
+
+
+# Torch
+
+
+class WrongCube(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, X):
+        ctx.save_for_backward(X)
+        return X * X * X
+
+    @staticmethod
+    def backward(ctx, dY):
+        (X,) = ctx.saved_tensors
+        return dY * 2 * X * X
+
+
+def test_autograd_is_judged_by_differences():
+    assert check_laws(torch.nn.functional.gelu, shapes="X: n d", cases=8).passed
+    assert "dX is 0.666667 times" in said(check_laws(lambda X: WrongCube.apply(X), inputs=cube_inputs, cases=8))
+    tensors = torch.randn(3, 4, dtype=torch.float64), torch.randn(4, 2, dtype=torch.float64)
+    assert check_gradients(lambda X, W: (X @ W).tanh(), None, tensors).passed
+
+
+def cube_inputs(rng):
+    return torch.from_numpy(rng.standard_normal((2, 3)))
+
+
+# Slopes
+
+
+def test_differences_know_their_error():
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        a, b = rng.standard_normal(2)
+        steepness = 10.0 ** rng.uniform(-2, 4)
+
+        def along(t, a=a, b=b, steepness=steepness):
+            return np.longdouble(np.tanh(a + steepness * t) + b * np.exp(b * t))
+
+        slope = central(along, 0.25, noise(along, 2.0**-36, 2.0**-53))
+        right = steepness / np.cosh(a) ** 2 + b * b
+        assert abs(slope.value - right) <= slope.bound
+        assert slope.bound <= 1e-4 * (1 + abs(right))
+
+
+def test_a_kink_has_no_slope():
+    for kink in (lambda t: np.longdouble(abs(t)), lambda t: np.longdouble(max(t, 0.0) + np.exp(t))):
+        assert central(kink, 0.25, 1e-16).bound == np.inf
+
+
+def test_a_function_that_is_flat_to_long_steps_does_not_deceive():
+    def narrow(t):  # what layer norm does to a row of tiny variance
+        return np.longdouble(t / np.sqrt(t * t + 1e-8))
+
+    assert central(narrow, 0.25, 1e-16).bound < 1.0
+    for exponent in range(-16, -3):  # with more noise the short steps tell less, and the long ones seem to tell more
+        slope = central(narrow, 0.25, 10.0**exponent)
+        assert abs(slope.value - 1e4) <= slope.bound or slope.bound == np.inf
+
+
+def test_jitter_moves_what_is_computed_and_nothing_else():
+    cls = jittering(np.random.default_rng(0))
+    X = np.random.default_rng(1).standard_normal((50, 40))
+    assert np.array_equal(np.maximum(X.view(cls), 0)[:, ::-1], np.maximum(X, 0)[:, ::-1])
+    for moved, exact in (
+        (np.exp(X.view(cls)), np.exp(X)),
+        (X.view(cls).sum(0), X.sum(0)),
+        (X.view(cls) @ X.T, X @ X.T),
+    ):
+        assert 0.5 < np.abs(np.asarray(moved) / exact - 1).max() * 2**53 < 4
+        assert moved.dtype == exact.dtype
+    into = np.zeros_like(X).view(cls)
+    np.add(X.view(cls), 1.0, out=into)
+    assert np.allclose(into, X + 1, rtol=1e-15, atol=1e-15)
+
+
+# Errors of use
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("X n d", "expected NAME: AXES"),
+        ("X: n; X: d", "X came twice"),
+        ("X: n ...", "once, and first"),
+        ("ids: n < v", "only integers came"),
+        ("X: n-1", "axis 'n-1' came"),
+        ("X: n; ids: n < 2v", "expected a letter or a number"),
+        ("", "nothing came"),
+    ],
+)
+def test_a_line_of_shapes_that_says_nothing_is_refused(line, text):
+    with pytest.raises(ValueError, match=text) as caught:
+        read(line)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({}, "exactly one of shapes"),
+        ({"shapes": "X: n", "like": "softmax"}, "exactly one of shapes"),
+        ({"shapes": "X: n", "laws": ["batches"]}, "expected 'batch' or 'permutation LETTER'"),
+        ({"shapes": "X: nn d", "laws": ["permutation n"]}, "did you mean 'nn'"),
+        ({"shapes": "X: n", "laws": ["batch"]}, "needs leading axes"),
+        ({"inputs": lambda rng: {"n": 3}}, "no array of floating-point numbers"),
+        ({"inputs": np.ones(3)}, "expected a function of a NumPy generator"),
+        ({"like": "sofmax"}, "softmax"),
+        ({"shapes": "X: n", "cases": 1}, "at least 2"),
+    ],
+)
+def test_errors_of_use_are_one_line(settings, text):
+    with pytest.raises((ValueError, TypeError), match=text) as caught:
+        check_laws(lambda X: X * X, lambda dY, X: 2 * X * dY, **settings)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_numpy_function_without_a_backward_is_refused():
+    with pytest.raises(TypeError, match="backward: none came, and mlp_alone is no torch function"):
+        check_laws(mlp_alone, shapes="X: n d")
+
+
+def mlp_alone(X):
+    return np.tanh(X)
+
+
+def test_a_report_is_told_in_the_words_of_a_check():
+    wrong = check_laws(mlp, spoiled(NAMED["half"][0]), shapes="X: ... n d; W: d k").as_report("mlp")
+    assert wrong.verdict == "wrong"
+    assert wrong.findings[0].code == "gradient_factor"
+    assert check_laws(mlp, mlp_backward, shapes="X: ... n d; W: d k").as_report("mlp").exit_code == 0
