@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
 import json
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -59,6 +55,8 @@ class Row:
     agreement: dict[str, Catch]  # by dtype
     conduct: Catch | None
     laws: tuple[Catch, ...]
+    named: str = ""  # the mistake that the diagnosis takes it for; nothing if it was not asked
+    placed: str = ""  # what it says where that mistake, and those equal to it, are not in its library
 
     @property
     def caught(self) -> bool:
@@ -190,13 +188,26 @@ def _first_tensor(row: Row) -> str:
     return f"{name}{share}, case {first.case}"
 
 
+def _named(row: Row) -> str:
+    """How the diagnosis names it, with its own entry in the library and without."""
+    without = f"without its entry: {row.placed}" if row.placed else ""
+    return "; ".join(filter(None, (row.named and f"named {row.named}", without)))
+
+
 def report(rows: Sequence[Row], console: Console) -> None:
     """A table where there is room for one, else two or three lines a mistake; the last line counts."""
     if console.width >= WIDE:
-        table = Table("id", "op", "mistake", "caught by", "first tensor", expand=False, pad_edge=False)
+        table = Table("id", "op", "mistake", "caught by", "first tensor", "named", expand=False, pad_edge=False)
         table.columns[0].no_wrap = table.columns[1].no_wrap = True
         for row in rows:
-            texts = (row.mistake.id, row.mistake.op, row.mistake.sentence, _caught_by(row), _first_tensor(row))
+            texts = (
+                row.mistake.id,
+                row.mistake.op,
+                row.mistake.sentence,
+                _caught_by(row),
+                _first_tensor(row),
+                _named(row),
+            )
             table.add_row(*(Text(text) for text in texts), style="" if row.caught else "bold red")
         console.print(table)
     else:
@@ -204,7 +215,8 @@ def report(rows: Sequence[Row], console: Console) -> None:
             style = "" if row.caught else "bold red"
             console.print(Text(f"{row.mistake.id}  {row.mistake.op}", style or "bold"))
             tensor = _first_tensor(row)
-            for text in (row.mistake.sentence, f"{_caught_by(row)}{f'; {tensor}' if tensor else ''}"):
+            told = (row.mistake.sentence, f"{_caught_by(row)}{f'; {tensor}' if tensor else ''}", _named(row))
+            for text in filter(None, told):
                 for line in Text(text, style).wrap(console, max(console.width - 2, 20)):
                     console.print(Text("  ") + line)
     console.print(f"{sum(row.caught for row in rows)} of {len(rows)} mistakes caught")
@@ -231,45 +243,12 @@ def as_json(rows: Sequence[Row]) -> str:
             "agreement": {dtype: plain(caught) for dtype, caught in row.agreement.items()},
             "conduct": plain(row.conduct),
             "laws": [plain(caught) for caught in row.laws],
+            "named": row.named,
+            "placed": row.placed,
+            "stages": row.mistake.stages,
+            "kinds": row.mistake.kinds,
         }
         for row in rows
     ]
     caught = sum(row.caught for row in rows)
     return json.dumps({"caught": caught, "mistakes": len(rows), "rows": entries}, indent=1)
-
-
-@contextmanager
-def _progress(console: Console) -> Iterator[Callable[[int, int], None]]:
-    """A bar on a terminal; elsewhere a line now and then."""
-    if not console.is_terminal:
-
-        def line(done: int, total: int) -> None:
-            if done % 50 == 0 or done == total:
-                console.print(f"{done} of {total} mistakes tried", highlight=False)
-
-        yield line
-        return
-    columns = (TextColumn("mistakes"), BarColumn(bar_width=None), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("mistakes", total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """0 if every mistake is caught, 1 if one escapes."""
-    parser = argparse.ArgumentParser(prog="gemelos mistakes", description="Every known mistake against every check.")
-    parser.add_argument("--cases", type=int, default=200, help="cases of each op, at most (default: %(default)s)")
-    parser.add_argument("--seed", type=int, default=0, help="of the cases (default: %(default)s)")
-    parser.add_argument("--json", action="store_true", help="print the matrix as JSON, with every law by name")
-    arguments = parser.parse_args(argv)
-    if arguments.cases < 1:
-        parser.error(f"--cases: {arguments.cases} came, expected at least 1")
-    if arguments.seed < 0:
-        parser.error(f"--seed: {arguments.seed} came, expected at least 0")
-    with _progress(Console(file=sys.stderr)) as progress:
-        rows = matrix(arguments.cases, arguments.seed, progress)
-    if arguments.json:
-        print(as_json(rows))
-    else:
-        report(rows, Console(highlight=False))
-    return 0 if all(row.caught for row in rows) else 1

@@ -10,7 +10,7 @@ from rich.console import Console
 import reference_numpy
 from equivalence_tests.checks import find_fault
 from equivalence_tests.implementations import load
-from equivalence_tests.mistakes import MISTAKES, PART_MISTAKES, Mistake, as_implementation, matrix, quiet
+from equivalence_tests.mistakes import MISTAKES, PART_MISTAKES, Mistake, as_implementation, command, matrix, quiet
 from equivalence_tests.ops import OPS
 from equivalence_tests.parts import PARTS
 
@@ -146,7 +146,7 @@ def test_the_matrix_says_which_checks_catch_what():
 
 @pytest.mark.usefixtures("three")
 def test_an_escape_is_named_and_the_exit_code_is_1(capsys):
-    assert matrix.main(["--cases", "30"]) == 1
+    assert command.main(["--quick", "--cases", "30"]) == 1
     shown = capsys.readouterr()
     assert "No mistake [at all]." in shown.out
     assert "NOTHING" in shown.out
@@ -156,7 +156,7 @@ def test_an_escape_is_named_and_the_exit_code_is_1(capsys):
 
 @pytest.mark.usefixtures("three")
 def test_the_matrix_as_json(capsys):
-    assert matrix.main(["--cases", "30", "--json"]) == 1
+    assert command.main(["--quick", "--cases", "30", "--json"]) == 1
     found = json.loads(capsys.readouterr().out)
     assert (found["caught"], found["mistakes"]) == (2, 3)
     assert [row["id"] for row in found["rows"] if not row["caught"]] == ["none"]
@@ -177,6 +177,6 @@ def test_the_matrix_fits_the_terminal(width):
 def test_cases_and_seed_are_checked(capsys):
     for argument in ("--cases", "--seed"):
         with pytest.raises(SystemExit) as stopped:
-            matrix.main([argument, "-1"])
+            command.main([argument, "-1"])
         assert stopped.value.code == 2
         assert f"{argument}: -1 came" in capsys.readouterr().err
