@@ -50,7 +50,7 @@ STRICT = frozenset(
         "no_id_counts_from_the_end",
     }
 )
-# What even torch's own functions break: told, but no verdict hangs on it.
+# What torch's own kernels break: told of a torch candidate, but no verdict hangs on it.
 EDGES = frozenset({"nan_in_a_query_stays_in_its_row", "one_feature_is_all_shift", "gelu_far_out_is_relu"})
 
 APART = frozenset({"batches_are_independent", "sequences_do_not_meet", "heads_do_not_meet", "nan_stays_in_its_sample"})
@@ -121,7 +121,7 @@ class _Examination:
         rows = [*self._agreement(), *self._features(), *behaviour.rows, *self._law_rows(broken, hopeless)]
         rows.append(Property("answers the same in another order", self._replayed, int(bool(again)), again))
         wrong = [each for each in self.seen if each.wrong]
-        failed = bool(wrong or behaviour.what or [law for law in broken if law[0] not in EDGES] or again)
+        failed = bool(wrong or behaviour.what or [law for law in broken if law[0] not in self._edges()] or again)
         findings = self._explained(wrong, behaviour.what, broken, again) if failed else []
         counterexample = self._shrunk(wrong[0]) if wrong else None
         return Report(
@@ -225,6 +225,9 @@ class _Examination:
             or convention.lead is not None
         )
 
+    def _edges(self) -> frozenset[str]:
+        return EDGES if self.candidate.framework == "torch" else frozenset()
+
     def _laws(self, dtypes: Sequence[str]) -> list[tuple[str, str]]:
         """The laws that are broken, each with what broke."""
         if not self.op.differentiable and self.candidate.row.differentiable:
@@ -288,12 +291,12 @@ class _Examination:
         self.notes += [
             Finding("edge", numbers={"law": law.replace("_", " "), "what": what})
             for law, what in broken
-            if law in EDGES
+            if law in self._edges()
         ]
         names = [
             law.__name__
             for law in LAWS.get(self.op.name, ())
-            if law.__name__ not in EDGES and (self.settings.strict or law.__name__ not in STRICT)
+            if law.__name__ not in self._edges() and (self.settings.strict or law.__name__ not in STRICT)
         ]
         rows = []
         for row, chosen in (
@@ -319,7 +322,7 @@ class _Examination:
                 self.candidate.row,
                 sample,
                 conduct=behaviour,
-                broken_laws=[law for law, _ in broken if law not in EDGES],
+                broken_laws=[law for law, _ in broken if law not in self._edges()],
                 implementation=self.implementation,
             )
 
