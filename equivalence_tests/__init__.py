@@ -11,7 +11,7 @@ from typing import Any
 _HOMES = {
     "check": "equivalence_tests.checking",
     "check_backward": "equivalence_tests.checking",
-    "diagnose": "equivalence_tests.diagnosis",
+    "diagnose": "equivalence_tests.dump",
     "probe": "equivalence_tests.probing",
     "Report": "equivalence_tests.report",
     "Finding": "equivalence_tests.findings",

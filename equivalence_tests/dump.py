@@ -7,6 +7,7 @@ named, what stands in the dump. So a mistake is named where it is made, and what
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from equivalence_tests.arithmetic import PRECISIONS
+from equivalence_tests.candidate import op_named
 from equivalence_tests.cases import Case
 from equivalence_tests.dump_arrays import Dump, read_dump
 from equivalence_tests.dump_findings import Culprit, findings_of, sizes_of
@@ -69,6 +71,20 @@ def check_dump(
     """
     dump = sampled(op, read_dump(Path(path), op, options, dtype))
     return judge_dump(Path(path), op, dump, explain)
+
+
+def diagnose(arrays: Mapping[str, Any], like: str, **options: Any) -> DumpReport:
+    """What is wrong with arrays at hand, and in which line it began: operands, and any of the op's outputs, gradients and
+    intermediates, by the names of the table. `options` are constants: causal=True, p=0.1.
+
+    ValueError, one line, for an op that is not in the table or arrays that do not fit each other.
+    """
+    from equivalence_tests import diagnosis
+
+    with tempfile.TemporaryDirectory() as folder:
+        for name, array in arrays.items():
+            np.save(Path(folder) / f"{name}.npy", np.asarray(array), allow_pickle=False)
+        return check_dump(Path(folder), op_named(like), options=options, explain=diagnosis.explain)
 
 
 def judge_dump(path: Path, op: Op, dump: Dump, explain: Explain | None = None) -> DumpReport:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+import equivalence_tests
 import reference_numpy
 from equivalence_tests import dump_sample
 from equivalence_tests.arithmetic import PRECISIONS, Array, Bounded, round_to
@@ -714,3 +715,15 @@ def test_a_report_is_json(tmp_path):
     found = judged(tmp_path, OPS["attention"], operands | stages)
     read = json.loads(json.dumps(found.as_json(), allow_nan=False))
     assert [row["verdict"] for row in read["rows"]][:4] == ["right", "right", "right", "wrong"]
+
+
+def test_arrays_at_hand_are_diagnosed():
+    rng = np.random.default_rng(0)
+    Q, K, V, dC = (rng.standard_normal((3, size)) for size in (2, 2, 4, 4))
+    stages = reference_numpy.attention_stages(Q, K, V, dC, causal=True)
+    right = {"Q": Q, "K": K, "V": V, "dC": dC, "A": stages.A, "dV": stages.dV}
+    assert equivalence_tests.diagnose(right, "attention", causal=True).exit_code == 0
+    wrong = equivalence_tests.diagnose(right | {"dV": stages.A @ dC}, "attention", causal=True)
+    assert [row.name for row in wrong.rows if row.verdict == "wrong"] == ["dV"]
+    with pytest.raises(ValueError, match="did you mean 'attention'"):
+        equivalence_tests.diagnose(right, "atention")
