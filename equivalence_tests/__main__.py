@@ -11,7 +11,10 @@ COMMANDS = {
     "probe": ("equivalence_tests.probing.__main__", "which conventions an implementation follows, and what decided it"),
     "train": ("equivalence_tests.train", "train a GPT or an RNN on stories, on either twin"),
     "generate": ("equivalence_tests.generate", "text from a trained model"),
-    "mistakes": ("equivalence_tests.mistakes.command", "the matrix of known mistakes against the checks, and the league"),
+    "mistakes": (
+        "equivalence_tests.mistakes.command",
+        "the matrix of known mistakes against the checks, and the league",
+    ),
 }
 
 

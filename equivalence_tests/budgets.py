@@ -13,78 +13,127 @@ from typing import Any
 import numpy as np
 
 from equivalence_tests.arithmetic import ORACLE, Array, Bounded, Number, Perturbed, Precision
+from equivalence_tests.stages import AS_IT_IS, Stages
+from equivalence_tests.stages import dropped as dropped_out
 
 Tensors = dict[str, Bounded]
 
 
-def softmax(X: Bounded, dA: Bounded, axis: int = -1) -> Tensors:
+def softmax(X: Bounded, dA: Bounded, axis: int = -1, stage: Stages = AS_IT_IS) -> Tensors:
     X, dA = _last(X, axis), _last(dA, axis)
-    A = _softmax_over(X, np.ones(X.value.shape, bool))
-    dX = A * (dA - (A * dA).sum(-1, keepdims=True))
-    return {"A": _back(A, axis), "dX": _back(dX, axis)}
+    stage.given({"X": X, "dA": dA})
+    A = _softmax_over(X, np.ones(X.value.shape, bool), stage)
+    stage.backward()
+    remembered = stage.use("A, remembered", "A", A)
+    inner = stage.sum("sum(A * dA)", stage("A * dA", stage.use("A * dA", "A", remembered) * dA))
+    dX = stage.use("dX", "A", remembered) * (stage.use("dX", "dA", dA) - inner)
+    return {"A": _back(A, axis), "dX": _back(stage("dX", dX), axis)}
 
 
-def log_softmax(X: Bounded, dY: Bounded, axis: int = -1) -> Tensors:
+def log_softmax(X: Bounded, dY: Bounded, axis: int = -1, stage: Stages = AS_IT_IS) -> Tensors:
     X, dY = _last(X, axis), _last(dY, axis)
-    Y = _log_softmax(X)
-    dX = (-(Y.exp() * dY.sum(-1, keepdims=True))).plus(
-        dY, X.value.shape[-1]
-    )  # dY may be one term of the Jacobian's sum
-    return {"Y": _back(Y, axis), "dX": _back(dX, axis)}
+    stage.given({"X": X, "dY": dY})
+    Y = _log_softmax(X, stage)
+    stage.backward()
+    P = stage.use("dX", "exp(Y)", Y.exp())
+    total = stage.sum("sum(dY)", dY)
+    # dY may be one term of the Jacobian's sum
+    dX = (-(P * stage.use("dX", "sum(dY)", total))).plus(stage.use("dX", "dY", dY), X.value.shape[-1])
+    return {"Y": _back(Y, axis), "dX": _back(stage("dX", dX), axis)}
 
 
-def layer_norm(X: Bounded, scale: Bounded, shift: Bounded, dY: Bounded, epsilon: float = 1e-5) -> Tensors:
-    D = X - X.mean(-1)
-    r = 1.0 / ((D * D).mean(-1) + epsilon).sqrt()
-    N = D * r
-    dN = dY * scale
+def layer_norm(
+    X: Bounded, scale: Bounded, shift: Bounded, dY: Bounded, epsilon: float = 1e-5, stage: Stages = AS_IT_IS
+) -> Tensors:
+    D = stage("X - mean(X)", X - stage.mean("mean(X)", X))
+    var = stage.mean("var", D * stage.use("var", "X - mean(X)", D))
+    r = stage("r", 1.0 / stage.use("r", "root", root_of_sum)(var, stage.use("r", "epsilon", epsilon)))
+    N = stage("N", stage.use("N", "X - mean(X)", D) * stage.use("N", "r", r))
+    Y = stage("Y", stage.use("Y", "scale", scale) * N + stage.use("Y", "shift", shift))
+    stage.backward()
+    N, r = stage.use("N, remembered", "N", N), stage.use("r, remembered", "r", r)
+    dN = stage("dN", dY * stage.use("dN", "scale", scale))
+    first = stage.mean("mean(dN)", stage.use("mean(dN)", "dN", dN))
+    second = stage.mean("mean(dN * N)", stage.use("mean(dN * N)", "dN", dN) * stage.use("mean(dN * N)", "N", N))
+    inner = stage.use("dX", "dN", dN) - first - stage.use("dX", "N mean(dN * N)", stage.use("dX", "N", N) * second)
     return {
-        "Y": scale * N + shift,
-        "dX": r * (dN - dN.mean(-1) - N * (dN * N).mean(-1)),
-        "dscale": (dY * N).rows().sum(0),
-        "dshift": dY.rows().sum(0),
+        "Y": Y,
+        "dX": stage("dX", stage.use("dX", "r", r) * inner),
+        "dscale": stage.over_rows("dscale", stage.use("dscale", "dY", dY) * stage.use("dscale", "N", N)),
+        "dshift": stage.over_rows("dshift", stage.use("dshift", "dY", dY)),
     }
 
 
-def linear(X: Bounded, weight: Bounded, dY: Bounded, bias: Bounded | None = None) -> Tensors:
-    tensors = {
-        "Y": X @ weight.mT if bias is None else (X @ weight.mT).plus(bias, X.value.shape[-1]),
-        "dX": dY @ weight,
-        "dweight": dY.rows().mT @ X.rows(),
-    }
+def root_of_sum(var: Bounded, epsilon: float) -> Bounded:
+    return (var + epsilon).sqrt()
+
+
+def linear(X: Bounded, weight: Bounded, dY: Bounded, bias: Bounded | None = None, stage: Stages = AS_IT_IS) -> Tensors:
+    Y = X @ stage.use("Y", "weight", weight.mT)
     if bias is not None:
-        tensors["dbias"] = dY.rows().sum(0)
+        Y = Y.plus(stage.use("Y", "bias", bias), X.value.shape[-1])
+    tensors = {"Y": stage("Y", Y)}
+    stage.backward()
+    tensors["dX"] = stage.product("dX", ("dY", dY), ("weight", weight))
+    tensors["dweight"] = stage.outer("dweight", ("dY", dY), ("X", X))
+    if bias is not None:
+        tensors["dbias"] = stage.over_rows("dbias", dY)
     return tensors
 
 
-def relu(X: Bounded, dY: Bounded) -> Tensors:
-    return {"Y": _chosen(X, X.value > 0), "dX": _chosen(dY, X.value > 0)}
+def relu(X: Bounded, dY: Bounded, stage: Stages = AS_IT_IS) -> Tensors:
+    Y = stage("Y", stage.use("Y", "relu", positive_part)(X))
+    stage.backward()
+    return {"Y": Y, "dX": stage("dX", _chosen(stage.use("dX", "dY", dY), stage.use("dX", "X > 0", X.value > 0)))}
 
 
-def tanh(X: Bounded, dY: Bounded) -> Tensors:
-    Y = X.tanh()
-    return {"Y": Y, "dX": dY * (1.0 - Y * Y)}
+def positive_part(X: Bounded) -> Bounded:
+    return _chosen(X, X.value > 0)
 
 
-def gelu(X: Bounded, dY: Bounded) -> Tensors:
+def tanh(X: Bounded, dY: Bounded, stage: Stages = AS_IT_IS) -> Tensors:
+    Y = stage("Y", stage.use("Y", "tanh", type(X).tanh)(X))
+    stage.backward()
+    kept = stage.use("dX", "Y", Y)
+    slope = stage.use("dX", "1 - Y^2", 1.0 - kept * stage.use("dX", "Y in Y^2", kept))
+    return {"Y": Y, "dX": stage("dX", stage.use("dX", "dY", dY) * slope)}
+
+
+def gelu(X: Bounded, dY: Bounded, stage: Stages = AS_IT_IS) -> Tensors:
     slope = np.sqrt(2 / (4 * np.arctan(ORACLE(1))))  # sqrt(2 / pi), and the decimal 0.044715, in extended precision
     cubic = ORACLE(44715) / 1_000_000
     X2 = X * X
-    t = ((X + X2 * X * cubic) * slope).tanh()
-    inner = (1.0 + X2 * (3 * cubic)) * slope
-    return {"Y": X * (1.0 + t) * 0.5, "dX": dY * ((1.0 + t) * 0.5 + X * (1.0 - t * t) * inner * 0.5)}
+    u = stage("u", (X + X2 * X * stage.use("u", "0.044715", cubic)) * stage.use("u", "sqrt(2/pi)", slope))
+    t = stage("t", stage.use("t", "tanh", type(X).tanh)(u))
+    Y = stage("Y", stage.use("Y", "gelu", gelu_of)(X, t))
+    stage.backward()
+    t = stage.use("t, remembered", "t", t)
+    inner = stage("du", (1.0 + stage.use("du", "cubic term", X2 * (3 * cubic))) * slope)
+    first = stage.use("dX", "(1 + t)/2", (1.0 + t) * 0.5)
+    second = stage.use("dX", "X (1 - t^2) du/2", X * stage.use("dX", "1 - t^2", 1.0 - t * t) * inner * 0.5)
+    return {"Y": Y, "dX": stage("dX", stage.use("dX", "dY", dY) * (first + second))}
 
 
-def embedding(ids: Array, weight: Bounded, dY: Bounded) -> Tensors:
-    onehot = Bounded(ids.reshape(-1)[:, None] == np.arange(weight.value.shape[0]), dY.precision)
+def gelu_of(X: Bounded, t: Bounded) -> Bounded:
+    return X * (1.0 + t) * 0.5
+
+
+def embedding(ids: Array, weight: Bounded, dY: Bounded, stage: Stages = AS_IT_IS) -> Tensors:
+    Y = stage("Y", _chosen(stage.use("Y", "weight", weight)[stage.use("Y", "ids", ids)], np.asarray(True)))
+    stage.backward()
+    named = stage.use("dweight", "ids", ids).reshape(-1)[:, None] == np.arange(weight.value.shape[0])
+    onehot = type(dY)(named, dY.precision)
+    onehot = stage.use("dweight", "onehot", onehot)
     dweight = onehot.mT @ dY.rows()  # no product is rounded, only the sums; a row that is not named is exactly 0
     repeats = onehot.value.sum(0)[:, None]
     dweight.error = np.where(repeats > 0, dweight.error, 0.0)
-    return {"Y": _chosen(weight[ids], np.asarray(True)), "dweight": dweight}
+    return {"Y": Y, "dweight": stage("dweight", dweight)}
 
 
-def dropout(X: Bounded, dY: Bounded, keep: Array | None, p: float) -> Tensors:
-    return {"Y": _dropout(X, keep, p), "dX": _dropout(dY, keep, p)}
+def dropout(X: Bounded, dY: Bounded, keep: Array | None, p: float, stage: Stages = AS_IT_IS) -> Tensors:
+    Y = stage.dropout("Y", X, keep, p)
+    stage.backward()
+    return {"Y": Y, "dX": stage.dropout("dX", dY, keep, p)}
 
 
 def attention_stages(
@@ -100,33 +149,43 @@ def attention_stages(
     scale: float | None = None,
     keep: Array | None = None,
     p: float = 0.0,
+    stage: Stages = AS_IT_IS,
 ) -> Tensors:
     factor: Any = 1 / np.sqrt(ORACLE(Q.value.shape[-1])) if scale is None else scale
-    Omega = Q @ K.mT
-    scaled = Omega * factor
+    factor = stage.use("scaled", "scale", factor)
+    Omega = stage.product("Omega", ("Q", Q), ("K", K.mT))
+    scaled = stage("scaled", Omega * factor)
     # The scale may stand on Q, on K, or its root on both, and what is scaled may have been stored.
     terms = np.abs(Q.value).astype(np.float64) @ np.abs(K.mT.value).astype(np.float64)
     scaled.error = scaled.error + 2.0 * Q.precision.unit * abs(float(factor)) * terms
     S, allowed = scaled, np.ones(scaled.value.shape, bool)
     if bias is not None:
         allowed &= bias.value != -np.inf
-        S = scaled + Bounded(np.where(allowed, bias.value, 0), bias.precision)
+        S = stage("bias", scaled + type(bias)(np.where(allowed, bias.value, 0), bias.precision))
     if mask is not None:
-        allowed &= mask
+        S, allowed = stage.use("mask", "chosen", chosen)(S, allowed, mask)
     if causal:
         n, m = allowed.shape[-2:]
-        allowed &= np.arange(m)[None, :] - np.arange(n)[:, None] <= query_offset
-    A = _softmax_over(S, allowed)
-    dropped = _dropout(A, keep, p)
-    dA = _dropout(dC @ V.mT, keep, p)
-    C = dropped @ V
-    delta = (A * dA).sum(-1, keepdims=True)
+        may = stage.use("causal", "allowed", np.arange(m)[None, :] - np.arange(n)[:, None] <= query_offset)
+        allowed = allowed & may
+    A = _softmax_over(S, allowed, stage)
+    dropped = stage.dropout("A * Z", A, keep, p)
+    C = stage.product("C", ("A * Z", dropped), ("V", V))
+    stage.backward()
+    factor = stage.use("dOmega", "scale", 1.0 * factor)
+    remembered = stage.use("A, remembered", "A", A)
+    if remembered is not A:
+        dropped = dropped_out(remembered, keep, p)
+    dA = stage.dropout("dA", stage.product("dC V^T", ("dC", dC), ("V", V.mT)), keep, p)
+    delta = stage.sum("delta", stage.use("delta", "A", remembered) * stage.use("delta", "dA", dA))
     # delta is also sum(dC * C), and C may have been stored: in half precision that is more than sum(A dA) loses.
     delta.error = delta.error + Q.precision.unit * np.abs(dC.value * C.value).astype(np.float64).sum(-1, keepdims=True)
-    dS = A * (dA - delta)
-    dOmega = dS * factor
-    masked = Bounded(0.0, Q.precision)
+    inner = stage.use("dS", "dA", dA) - stage.use("dS", "delta", delta)
+    dS = stage("dS", stage.use("dS", "A", remembered) * inner)
+    dOmega = stage("dOmega", dS * factor)
+    masked = type(S)(0.0, Q.precision)
     masked.value, masked.error = np.where(allowed, S.value, -np.inf), np.where(allowed, S.error, 0.0)
+    masked = stage("masked", masked)
     return {
         "Omega": Omega,
         "scaled": scaled,
@@ -137,10 +196,14 @@ def attention_stages(
         "delta": delta,
         "dS": dS,
         "dOmega": dOmega,
-        "dQ": dOmega @ K,
-        "dK": dOmega.mT @ Q,
-        "dV": dropped.mT @ dC,
+        "dQ": stage.product("dQ", ("dOmega", dOmega), ("K", K)),
+        "dK": stage.product("dK", ("dOmega", dOmega.mT), ("Q", Q)),
+        "dV": stage.product("dV", ("A * Z", dropped.mT), ("dC", dC)),
     }
+
+
+def chosen(S: Bounded, allowed: Array, mask: Array) -> tuple[Bounded, Array]:
+    return S, allowed & mask
 
 
 def attention(Q: Bounded, K: Bounded, V: Bounded, dC: Bounded, **options: Any) -> Tensors:
@@ -148,43 +211,92 @@ def attention(Q: Bounded, K: Bounded, V: Bounded, dC: Bounded, **options: Any) -
     return {name: stages[name] for name in ("C", "dQ", "dK", "dV")}
 
 
-def simple_attention(X: Bounded, dC: Bounded) -> Tensors:
-    stages = attention_stages(X, X, X, dC, scale=1.0)
-    return {"C": stages["C"], "dX": stages["dQ"] + stages["dK"] + stages["dV"]}
+def simple_attention(X: Bounded, dC: Bounded, stage: Stages = AS_IT_IS) -> Tensors:
+    stages = attention_stages(X, X, X, dC, scale=1.0, stage=stage)
+    dQ, dK, dV = (stage.use("dX", name, stages[name]) for name in ("dQ", "dK", "dV"))
+    return {"C": stages["C"], "dX": stage("dX", dQ + dK + dV)}
 
 
-def self_attention(X: Bounded, Wq: Bounded, Wk: Bounded, Wv: Bounded, dC: Bounded, **options: Any) -> Tensors:
-    stages = attention_stages(X @ Wq, X @ Wk, X @ Wv, dC, **options)
+def self_attention(
+    X: Bounded,
+    Wq: Bounded,
+    Wk: Bounded,
+    Wv: Bounded,
+    dC: Bounded,
+    stage: Stages = AS_IT_IS,
+    **options: Any,
+) -> Tensors:
+    stages = attention_stages(*_projected(X, Wq, Wk, Wv, stage), dC, stage=stage, **options)
     dQ, dK, dV = stages["dQ"], stages["dK"], stages["dV"]
-    return {"C": stages["C"], **_projections(X, Wq, Wk, Wv, dQ, dK, dV)}
+    return {"C": stages["C"], **_projections(X, Wq, Wk, Wv, dQ, dK, dV, stage)}
 
 
 def multi_head_attention(
-    X: Bounded, Wq: Bounded, Wk: Bounded, Wv: Bounded, Wo: Bounded, dY: Bounded, num_heads: int, **options: Any
+    X: Bounded,
+    Wq: Bounded,
+    Wk: Bounded,
+    Wv: Bounded,
+    Wo: Bounded,
+    dY: Bounded,
+    num_heads: int,
+    stage: Stages = AS_IT_IS,
+    **options: Any,
 ) -> Tensors:
-    def split(Z: Bounded) -> Bounded:  # (..., n, H c) -> (..., H, n, c)
-        return Z.moved(lambda z: np.stack(np.split(z, num_heads, -1), -3))
+    def split(of: str, Z: Bounded) -> Bounded:
+        heads: Bounded = stage.use("split", of, split_heads)(Z, num_heads)
+        return heads
 
-    def merge(Z: Bounded) -> Bounded:
-        return Z.moved(lambda z: np.concatenate(list(np.moveaxis(z, -3, 0)), -1))
+    def merge(of: str, Z: Bounded) -> Bounded:
+        merged: Bounded = stage.use("split" if of.startswith("d") else "merged", of, merge_heads)(Z)
+        return merged
 
-    stages = attention_stages(split(X @ Wq), split(X @ Wk), split(X @ Wv), split(dY @ Wo.mT), **options)
-    merged = merge(stages["C"])
-    dQ, dK, dV = merge(stages["dQ"]), merge(stages["dK"]), merge(stages["dV"])
-    gradients = _projections(X, Wq, Wk, Wv, dQ, dK, dV)
-    return {"Y": merged @ Wo, **gradients, "dWo": merged.rows().mT @ dY.rows()}
+    Q, K, V = (split(name, Z) for name, Z in zip("QKV", _projected(X, Wq, Wk, Wv, stage), strict=True))
+    stage.backward()
+    dmerged = stage.product("dmerged", ("dY", dY), ("Wo", Wo.mT))
+    dC = stage("dC", split("dC", dmerged))
+    stage.forward()
+    stages = attention_stages(Q, K, V, dC, stage=stage, **options)
+    stage.forward()
+    merged = stage("merged", merge("C", stages["C"]))
+    Y = stage.product("Y", ("merged", merged), ("Wo", Wo))
+    stage.backward()
+    dQ, dK, dV = (merge(name, stages[name]) for name in ("dQ", "dK", "dV"))
+    gradients = _projections(X, Wq, Wk, Wv, dQ, dK, dV, stage)
+    return {"Y": Y, **gradients, "dWo": stage.outer("dWo", ("merged", merged), ("dY", dY))}
 
 
-def cross_entropy(logits: Bounded, targets: Array, dloss: Bounded, ignore_index: int | None = None) -> Tensors:
-    rows, flat = logits.rows(), targets.reshape(-1)
+def split_heads(Z: Bounded, num_heads: int) -> Bounded:
+    """(..., n, H c) -> (..., H, n, c)"""
+    return Z.moved(lambda z: np.stack(np.split(z, num_heads, -1), -3))
+
+
+def merge_heads(Z: Bounded) -> Bounded:
+    """(..., H, n, c) -> (..., n, H c)"""
+    return Z.moved(lambda z: np.concatenate(list(np.moveaxis(z, -3, 0)), -1))
+
+
+def cross_entropy(
+    logits: Bounded, targets: Array, dloss: Bounded, ignore_index: int | None = None, stage: Stages = AS_IT_IS
+) -> Tensors:
+    rows, flat = logits.rows(), stage.use("loss", "targets", targets).reshape(-1)
     counted = np.ones(flat.shape, bool) if ignore_index is None else flat != ignore_index
-    M = float(counted.sum())
+    M = stage("count", float(counted.sum()))
     onehot = (flat[:, None] == np.arange(rows.value.shape[-1])) & counted[:, None]
-    log_P = _log_softmax(rows)
-    loss = -(log_P.where(onehot).sum(-1).where(counted).sum(0) / M)
-    dlogits = (log_P.exp() - onehot.astype(np.float64)) * (dloss / M)
-    dlogits = dlogits.where(counted[:, None]).moved(lambda x: x.reshape(logits.value.shape))
+    log_P = stage("log P", _log_softmax(rows, stage))
+    of_rows = log_P.where(onehot).sum(-1).where(counted)
+    loss = stage("loss", -stage.use("loss", "mean", mean_of_counted)(of_rows, counted, M, targets.shape))
+    stage.backward()
+    P = stage("P", stage.use("P", "log P", log_P).exp())
+    upstream = stage.use("dlogits", "dloss", dloss) / stage.use("dlogits", "count", M)
+    # The one-hot target's 1 is exact.
+    dlogits = (stage.use("dlogits", "P", P) - stage.use("dlogits", "onehot", onehot.astype(np.float64))) * upstream
+    dlogits = dlogits.where(stage.use("dlogits", "counted", counted)[:, None])
+    dlogits = stage("dlogits", dlogits.moved(lambda x: x.reshape(logits.value.shape)))
     return {"loss": loss, "dlogits": dlogits}
+
+
+def mean_of_counted(of_rows: Number, counted: Array, M: float, shape: tuple[int, ...]) -> Number:
+    return of_rows.sum(0) / M
 
 
 FACTOR = 8.0  # the measured budget: 8 times the root-mean-square deviation of the runs
@@ -200,10 +312,13 @@ def rnn(
     dH: Bounded,
     dh_last: Bounded,
     h0: Bounded | None = None,
+    stage: Stages = AS_IT_IS,
 ) -> Tensors:
     """The budget of a composition through time is measured, not bounded."""
-    start = Bounded(np.zeros(dh_last.value.shape), X.precision) if h0 is None else h0
-    tensors = measured(through_time, (X, W_ih, W_hh, b_ih, b_hh, start, dH, dh_last), X.precision)
+    start = type(X)(np.zeros(dh_last.value.shape), X.precision) if h0 is None else h0
+    operands = (X, W_ih, W_hh, b_ih, b_hh, start, dH, dh_last)
+    edited = stage.edited
+    tensors = through_time(*operands, stage=stage) if edited else measured(through_time, operands, X.precision)
     if h0 is None:
         del tensors["dh0"]
     return tensors
@@ -233,45 +348,62 @@ def through_time(
     h0: Number,
     dH: Any,
     dh_last: Number,
+    stage: Stages = AS_IT_IS,
 ) -> dict[str, Number]:
     """The Elman network and back. dH is a number, or a function of H that answers it."""
     n, d = X.value.shape[-2:]
     k = h0.value.shape[-1]
-    states = [h0]
+    states = [stage.use("h", "h0", h0)]
     for t in range(n):
-        from_input = (X[..., t, None, :] @ W_ih.mT).plus(b_ih, d)[..., 0, :]
-        from_state = (states[-1][..., None, :] @ W_hh.mT).plus(b_hh, k)[..., 0, :]
-        states.append((from_input + from_state).tanh())
+        from_input = (X[..., t, None, :] @ stage.use("a", "W_ih", W_ih.mT)).plus(stage.use("a", "b_ih", b_ih), d)
+        from_state = (states[-1][..., None, :] @ stage.use("a", "W_hh", W_hh.mT)).plus(stage.use("a", "b_hh", b_hh), k)
+        a = stage("a", from_input[..., 0, :] + from_state[..., 0, :])
+        states.append(stage("h", stage.use("h", "tanh", type(X).tanh)(a)))
     stack = type(X).stack
-    H, before = stack(states[1:], -2), stack(states[:-1], -2)
+    H, before = stage("H", stack(states[1:], -2)), stage("h before", stack(states[:-1], -2))
+    h_last = stage("h_last", states[-1])
+    stage.backward()
     if callable(dH):
         dH = dH(H)
-    da: list[Number] = []
-    dh = dh_last
-    for t in reversed(range(n)):
-        h = states[t + 1]
-        da.insert(0, (dH[..., t, :] + dh) * (1.0 - h * h))
-        dh = (da[0][..., None, :] @ W_hh)[..., 0, :]
-    dA = stack(da, -2)
-    db = dA.rows().sum(0)
+    dH = stage.use("dh", "dH", dH)
+    da: dict[int, Number] = {}
+    totals: dict[int, Number] = {}
+    dh = stage.use("dh", "dh_last", dh_last)
+    for t in stage.use("dh", "time", reversed_time)(n):
+        h = stage.use("da", "h", H)[..., t, :]
+        totals[t] = dH[..., t, :] + (stage.use("dh", "carried", dh) if da else dh)
+        da[t] = stage("da", stage.use("da", "dH + dh", totals[t]) * stage.use("da", "1 - h^2", 1.0 - h * h))
+        carried = stage.use("dh", "da", da[t])[..., None, :] @ stage.use("dh", "W_hh", W_hh)
+        dh = stage("dh", carried[..., 0, :])
+    dA = stage("da, all", stack([da[t] for t in range(n)], -2))
+    if stage.edited:
+        stage("dh, all", stack([totals[t] for t in range(n)], -2))
+    db = stage.over_rows("db", stage.use("db", "da, all", dA))
     return {
         "H": H,
-        "h_last": states[-1],
-        "dX": dA @ W_ih,
-        "dW_ih": dA.rows().mT @ X.rows(),
-        "dW_hh": dA.rows().mT @ before.rows(),
-        "db_ih": db,
-        "db_hh": db,
-        "dh0": dh,
+        "h_last": h_last,
+        "dX": stage.product("dX", ("da, all", dA), ("W_ih", W_ih)),
+        "dW_ih": stage.outer("dW_ih", ("da, all", dA), ("X", X)),
+        "dW_hh": stage.outer("dW_hh", ("da, all", dA), ("h before", before)),
+        "db_ih": stage("db_ih", db),
+        "db_hh": stage("db_hh", db),
+        "dh0": stage("dh0", dh),
     }
 
 
-def _softmax_over(S: Bounded, allowed: Array) -> Bounded:
+def reversed_time(n: int) -> list[int]:
+    return list(reversed(range(n)))
+
+
+def _softmax_over(S: Bounded, allowed: Array, stage: Stages = AS_IT_IS) -> Bounded:
     """A = softmax over the allowed entries of each row; E(A) = A (e + sum(A e)) + (m + 4) u A, e = expm1(E(S - max)).
 
     The shift by the maximum changes nothing, but S - max is rounded once more, and up to twice again where the exponential
     is that of base 2, or is taken of S - log(sum).
     """
+    if stage.edited:
+        by_lines: Bounded = _softmax_by_lines(S, allowed, stage)
+        return by_lines
     precision, m = S.precision, S.value.shape[-1]
     top = np.max(S.value, -1, keepdims=True, where=allowed, initial=-np.inf)
     D = np.where(allowed, S.value - np.where(np.isneginf(top), 0, top), 0)
@@ -286,39 +418,79 @@ def _softmax_over(S: Bounded, allowed: Array) -> Bounded:
     return Bounded(A, precision, np.where(allowed, error, 0.0))
 
 
-def _log_softmax(X: Bounded) -> Bounded:
+def _softmax_by_lines(S: Any, allowed: Array, stage: Stages) -> Any:
+    """The same over numbers that know no error, for those who edit a line."""
+    axis, fill = stage.use("A", "axis", -1), stage.use("masked", "fill", -np.inf)
+    if fill != -np.inf:
+        S, allowed = S.moved(lambda x: np.where(allowed, x, x.dtype.type(fill))), np.ones(allowed.shape, bool)
+    S, allowed = stage.use("A", "scores", S), stage.use("A", "allowed", allowed)
+    top = stage.use("X - max", "max", greatest)(S, allowed, axis)
+    D = stage("X - max", (S - top).where(allowed))
+    E = stage("exp", stage.use("exp", "exp", type(S).exp)(D).where(allowed))
+    total = stage("sum(exp)", stage.use("sum(exp)", "sum", total_over)(E, axis))
+    guard = stage.use("A", "guard", "empty")
+    empty = total.value == 0 if guard == "total" else ~np.broadcast_to(allowed, S.value.shape).any(axis, keepdims=True)
+    guarded = total.moved(lambda x: np.where(empty & (guard != "none"), x.dtype.type(1), x))
+    return stage("A", E / guarded)
+
+
+def greatest(S: Any, allowed: Array, axis: Any) -> Any:
+    def over(x: Array) -> Array:
+        top = np.max(np.where(allowed, x, -np.inf), axis, keepdims=True)
+        return np.where(np.isneginf(top), 0, top)
+
+    return S.moved(over)
+
+
+def total_over(E: Any, axis: Any) -> Any:
+    return E.sum(axis, keepdims=True)
+
+
+def _log_softmax(X: Bounded, stage: Stages = AS_IT_IS) -> Bounded:
     """Y = D - log(sum(exp D)), D = X - max X; the shift is exact in the end, since it cancels.
 
     Or Y = X - lse, lse = max X + log(sum(exp D)): then the log-sum-exp is rounded, at its own size.
     """
     top = X.value.max(-1, keepdims=True)
-    D = X - Bounded(top, X.precision)
-    Y = D - D.exp().sum(-1, keepdims=True).log()
+    top = stage.use("X - max", "max", greatest)(X, np.ones(1, bool), -1).value if stage.edited else top
+    D = stage("X - max", X - type(X)(top, X.precision))
+    total = stage("sum(exp)", stage.use("sum(exp)", "sum", total_over)(D.exp(), -1))
+    lse = stage("log(sum(exp))", stage.use("log(sum(exp))", "log", type(X).log)(total))
+    Y = stage("Y", stage.use("Y", "X - max", D) - lse)
     Y.error = Y.error + X.precision.unit * np.abs((X.value - Y.value).astype(np.float64))
     return Y
 
 
-def _projections(X: Bounded, Wq: Bounded, Wk: Bounded, Wv: Bounded, dQ: Bounded, dK: Bounded, dV: Bounded) -> Tensors:
-    rows = X.rows().mT
+def _projected(X: Bounded, Wq: Bounded, Wk: Bounded, Wv: Bounded, stage: Stages) -> tuple[Bounded, Bounded, Bounded]:
+    Q, K, V = (stage.product(of, ("X", X), W) for of, W in (("Q", ("Wq", Wq)), ("K", ("Wk", Wk)), ("V", ("Wv", Wv))))
+    return Q, K, V
+
+
+def _projections(
+    X: Bounded,
+    Wq: Bounded,
+    Wk: Bounded,
+    Wv: Bounded,
+    dQ: Bounded,
+    dK: Bounded,
+    dV: Bounded,
+    stage: Stages = AS_IT_IS,
+) -> Tensors:
+    parts = (("dQ", dQ, "Wq", Wq), ("dK", dK, "Wk", Wk), ("dV", dV, "Wv", Wv))
+    paths = (
+        stage.use("dX", f"{of} {name}^T", stage.use("dX", of, dZ) @ stage.use("dX", name, W.mT))
+        for of, dZ, name, W in parts
+    )
+    from_Q, from_K, from_V = paths
     return {
-        "dX": dQ @ Wq.mT + dK @ Wk.mT + dV @ Wv.mT,
-        "dWq": rows @ dQ.rows(),
-        "dWk": rows @ dK.rows(),
-        "dWv": rows @ dV.rows(),
+        "dX": stage("dX", from_Q + from_K + from_V),
+        **{f"d{name}": stage.outer(f"d{name}", ("X", X), (of, dZ)) for of, dZ, name, _ in parts},
     }
-
-
-def _dropout(X: Bounded, keep: Array | None, p: float) -> Bounded:
-    if keep is None:
-        return X
-    if p == 1.0:
-        return X * 0.0
-    return (X * (1 / (1 - ORACLE(p)))).where(keep)
 
 
 def _chosen(X: Bounded, condition: Array) -> Bounded:
     """Moved or selected, not computed: the budget is `tiny`."""
-    return Bounded(np.where(condition, X.value, 0), X.precision, X.precision.tiny)
+    return type(X)(np.where(condition, X.value, 0), X.precision, X.precision.tiny)
 
 
 def _last(X: Bounded, axis: int) -> Bounded:

@@ -74,8 +74,9 @@ def _replayed(
     rows = (*report.rows, Property(FRESH, len(order), len(other), what))
     if not other:
         return replace(report, rows=rows)
-    told = f"{what} in a fresh process, where the cases come in another order"
-    return replace(report, verdict="wrong", rows=rows, findings=(Finding("other_answer", numbers={"what": told}),))
+    case, dtype = other[0].split()
+    finding = Finding("other_answer_in_fresh_process", numbers={"case": case, "dtype": dtype})
+    return replace(report, verdict="wrong", rows=rows, findings=(finding,))
 
 
 def _fails(script: str, limit: float) -> bool:

@@ -117,9 +117,10 @@ class _Examination:
             self._table(dtypes)
         behaviour = self._behaviour(dtypes)
         broken = [] if hopeless or self._restricted() else self._laws(dtypes)
-        again = "" if hopeless else self._again()
+        again = None if hopeless else self._again()
         rows = [*self._agreement(), *self._features(), *behaviour.rows, *self._law_rows(broken, hopeless)]
-        rows.append(Property("answers the same in another order", self._replayed, int(bool(again)), again))
+        said = again.say() if again else ""
+        rows.append(Property("answers the same in another order", self._replayed, int(bool(again)), said))
         wrong = [each for each in self.seen if each.wrong]
         failed = bool(wrong or behaviour.what or [law for law in broken if law[0] not in self._edges()] or again)
         findings = self._explained(wrong, behaviour.what, broken, again) if failed else []
@@ -245,7 +246,7 @@ class _Examination:
                     break
         return broken
 
-    def _again(self) -> str:
+    def _again(self) -> Finding | None:
         """Some cases once more, in another order: the same answers, to the last bit."""
         first = [each for each in self.seen if each.answer is not None][:REPLAYED]
         order = list(range(len(first)))
@@ -255,8 +256,8 @@ class _Examination:
             before = first[i]
             after = self._observe(before.index, before.dtype)
             if after is None or digest(after.answer) != digest(before.answer):
-                return f"case {before.index} in {before.dtype} has another answer when it comes in another order"
-        return ""
+                return Finding("other_answer", numbers={"case": before.index, "dtype": before.dtype})
+        return None
 
     _replayed = 0
 
@@ -308,13 +309,13 @@ class _Examination:
         return rows
 
     def _explained(
-        self, wrong: list[Observation], behaviour: str, broken: list[tuple[str, str]], again: str
+        self, wrong: list[Observation], behaviour: str, broken: list[tuple[str, str]], again: Finding | None
     ) -> list[Finding]:
         from equivalence_tests import diagnosis  # and with it every known mistake: only where something is wrong
 
         self.watch("diagnosis")
         if again and not wrong and not behaviour:
-            return [Finding("other_answer", numbers={"what": again})]
+            return [again]
         right = [each for each in self.seen if not each.wrong]
         sample = [*_spread(wrong, SEEN), *_spread(right, SEEN)]
         with redirect_stdout(_NOWHERE):

@@ -101,7 +101,16 @@ SENTENCES: dict[str, Sentence] = {
         "solo calcula en {dtype}; {other} no se comprueba",
     ),
     "edge": Sentence("special", "at an edge, {law}: {what}", "en un caso extremo, {law}: {what}"),
-    "other_answer": Sentence("conduct", "{what}", "{what}"),
+    "other_answer": Sentence(
+        "conduct",
+        "case {case} in {dtype} has another answer when it comes in another order",
+        "el caso {case} en {dtype} tiene otra respuesta cuando llega en otro orden",
+    ),
+    "other_answer_in_fresh_process": Sentence(
+        "conduct",
+        "case {case} in {dtype} has another answer in a fresh process, where the cases come in another order",
+        "el caso {case} en {dtype} tiene otra respuesta en un proceso nuevo, donde los casos llegan en otro orden",
+    ),
     "missing": Sentence("shape", "{tensor} is not returned", "no se devuelve {tensor}"),
     "conduct": Sentence("conduct", "{what}", "{what_es}"),
     "worst_element": Sentence(
@@ -234,9 +243,9 @@ SENTENCES: dict[str, Sentence] = {
     ),
     "missing_factor": Sentence(
         "factor",
-        "{tensor} is {factor} = {named} times too large: a factor {missing} is missing at {stage} in the {side} "
+        "{tensor}: {factor} = {named} times too large, the factor {missing} is missing in {stage} of the {side} "
         "({cases} of {of} wrong cases)",
-        "{tensor} es {factor} = {named} veces demasiado grande: falta un factor {missing} en {stage} "
+        "{tensor}: {factor} = {named} veces demasiado grande, falta el factor {missing} en {stage} "
         "({cases} de {of} casos incorrectos)",
     ),
     "wrong_factor": Sentence(
@@ -319,14 +328,19 @@ SENTENCES: dict[str, Sentence] = {
         "the term {term} of {stage} counts twice ({tensor}, {cases} of {of} wrong cases)",
         "el término {term} de {stage} cuenta dos veces ({tensor}, {cases} de {of} casos incorrectos)",
     ),
+    "skipped": Sentence(
+        "term",
+        "{stage} is left out: it is {got} as it stands ({tensor}, {cases} of {of} wrong cases)",
+        "falta {stage}: es {got} sin más ({tensor}, {cases} de {of} casos incorrectos)",
+    ),
     "overwritten": Sentence(
         "term",
         "{stage} is {got} alone: its terms overwrite each other where they should add up ({tensor}, {cases} of {of} wrong "
         "cases)",
-        "{stage} es solo {got}: sus términos se sobrescriben en vez de sumarse ({tensor}, {cases} de {of} casos incorrectos)",
+        "{stage} es solo {got}: sus términos se sobrescriben y no se suman ({tensor}, {cases} de {of} casos incorrectos)",
     ),
     "norm_order": Sentence(
-        "axis",
+        "term",
         "the norm stands {how} ({tensor}, {cases} of {of} wrong cases)",
         "la normalización está en otro lugar: {how} ({tensor}, {cases} de {of} casos incorrectos)",
     ),
@@ -463,7 +477,7 @@ SENTENCES: dict[str, Sentence] = {
     "mask_arithmetic": Sentence(
         "term",
         "the mask is {done} the scores, not used to select ({tensor}, {cases} of {of} wrong cases)",
-        "la máscara entra por aritmética ({done}) en las puntuaciones en vez de seleccionar ({cases} de {of} casos incorrectos)",
+        "la máscara se mezcla ({done}) con las puntuaciones en vez de seleccionar ({cases} de {of} casos incorrectos)",
     ),
     "before_softmax": Sentence(
         "operand",
@@ -497,7 +511,7 @@ SENTENCES: dict[str, Sentence] = {
     ),
     "only_with": Sentence(
         "option",
-        "{tensor} is wrong only in cases with {feature} ({cases} of {cases} wrong cases; {right} cases without it are right)",
-        "{tensor} solo falla en casos con {feature} ({cases} de {cases} casos incorrectos; {right} casos sin ello son correctos)",
+        "{tensor} is wrong only in cases with {feature} (all {cases} wrong cases; {right} without it are right)",
+        "{tensor} solo falla en casos con {feature} (los {cases} incorrectos; {right} sin ello son correctos)",
     ),
 }

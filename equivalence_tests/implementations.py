@@ -43,7 +43,9 @@ class Implementation:
     pairs: bool
     dtypes: tuple[str, ...]
     device: str = "cpu"
-    answers: Callable[[Any, Case, str], Answer] | None = None  # of an op, a case and a dtype: what has no function to call
+    answers: Callable[[Any, Case, str], Answer] | None = (
+        None  # of an op, a case and a dtype: what has no function to call
+    )
 
     @property
     def label(self) -> str:

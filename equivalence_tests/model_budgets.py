@@ -14,6 +14,7 @@ import numpy as np
 from equivalence_tests import budgets
 from equivalence_tests.arithmetic import ORACLE, Array, Bounded, Number
 from equivalence_tests.budgets import Tensors
+from equivalence_tests.stages import AS_IT_IS, Part, Stages
 from reference_numpy.config import GPTConfig, RNNConfig
 
 EPSILON = 1e-5
@@ -22,9 +23,14 @@ Start = Callable[[Any], Any]  # logits -> their gradient and, for a loss, the lo
 
 
 def gpt(
-    params: dict[str, Bounded], ids: Array, dlogits: Bounded, config: GPTConfig, keep: dict[str, Array] | None = None
+    params: dict[str, Bounded],
+    ids: Array,
+    dlogits: Bounded,
+    config: GPTConfig,
+    keep: dict[str, Array] | None = None,
+    stage: Stages = AS_IT_IS,
 ) -> Tensors:
-    return _measured(partial(_gpt, ids=ids, config=config, keep=keep), params, dlogits)
+    return _measured(partial(_gpt, ids=ids, config=config, keep=keep), params, dlogits, None, stage)
 
 
 def gpt_loss(
@@ -35,13 +41,16 @@ def gpt_loss(
     config: GPTConfig,
     ignore_index: int | None = None,
     keep: dict[str, Array] | None = None,
+    stage: Stages = AS_IT_IS,
 ) -> Tensors:
     model = partial(_gpt, ids=ids, config=config, keep=keep)
-    return _measured(model, params, dloss, partial(_loss, targets=targets, ignore_index=ignore_index))
+    return _measured(model, params, dloss, partial(_loss, targets=targets, ignore_index=ignore_index), stage)
 
 
-def generative_rnn(params: dict[str, Bounded], ids: Array, dlogits: Bounded, config: RNNConfig) -> Tensors:
-    return _measured(partial(_generative_rnn, ids=ids), params, dlogits)
+def generative_rnn(
+    params: dict[str, Bounded], ids: Array, dlogits: Bounded, config: RNNConfig, stage: Stages = AS_IT_IS
+) -> Tensors:
+    return _measured(partial(_generative_rnn, ids=ids), params, dlogits, None, stage)
 
 
 def generative_rnn_loss(
@@ -51,13 +60,18 @@ def generative_rnn_loss(
     dloss: Bounded,
     config: RNNConfig,
     ignore_index: int | None = None,
+    stage: Stages = AS_IT_IS,
 ) -> Tensors:
     loss = partial(_loss, targets=targets, ignore_index=ignore_index)
-    return _measured(partial(_generative_rnn, ids=ids), params, dloss, loss)
+    return _measured(partial(_generative_rnn, ids=ids), params, dloss, loss, stage)
 
 
 def _measured(
-    model: Callable[..., Any], params: dict[str, Bounded], upstream: Bounded, loss: Callable[..., Any] | None = None
+    model: Callable[..., Any],
+    params: dict[str, Bounded],
+    upstream: Bounded,
+    loss: Callable[..., Any] | None,
+    stage: Stages,
 ) -> Tensors:
     """The output (the loss, if there is one), and the gradient of every parameter."""
 
@@ -67,31 +81,40 @@ def _measured(
 
         def start(logits: Any) -> Any:
             if loss is None:
-                found["logits"] = logits
-                return dY
-            found["loss"], dlogits = loss(logits, dloss=dY)
+                found["logits"] = stage("logits", logits)
+                stage.backward()
+                return stage.use("dlogits", "dlogits", dY)
+            found["loss"], dlogits = loss(stage("logits", logits), dloss=dY, stage=stage)
             return dlogits
 
-        gradients = model(dict(zip(params, values, strict=True)), start=start)
+        gradients = model(dict(zip(params, values, strict=True)), start=start, stage=stage)
         return found | {f"d{name}": gradients[name] for name in params}
 
-    return budgets.measured(formula, [*params.values(), upstream], upstream.precision)
+    operands = [*params.values(), upstream]
+    return formula(*operands) if stage.edited else budgets.measured(formula, operands, upstream.precision)
 
 
-def _loss(logits: Number, targets: Array, dloss: Number, ignore_index: int | None) -> tuple[Number, Number]:
+def _loss(
+    logits: Number, targets: Array, dloss: Number, ignore_index: int | None, stage: Stages
+) -> tuple[Number, Number]:
     """The mean over all counted targets of log-sum-exp minus the target's logit, and (P - onehot) dloss / M."""
     flat = targets.reshape(-1)
     counted = np.ones(flat.shape, bool) if ignore_index is None else flat != ignore_index
-    M = float(counted.sum())
+    counted = stage.use("loss", "counted", counted)
+    M = stage("loss, count", float(counted.sum()))
     rows = logits.rows()
     shape = targets.shape
     classes = logits.value.shape[-1]
     onehot = (flat[:, None] == np.arange(classes)) & counted[:, None]
     shifted = rows - _top(rows, np.ones(1, bool))
-    log_P = shifted - shifted.exp().sum(-1, keepdims=True).log()
-    loss = -(log_P.where(onehot).sum(-1).where(counted).sum(0) / M)
-    dlogits = ((log_P.exp() - onehot.astype(np.float64)) * (dloss / M)).where(counted[:, None])
-    return loss, dlogits.moved(lambda x: x.reshape(*shape, classes))
+    total = shifted.exp().sum(-1, keepdims=True)
+    log_P = stage("log P", shifted - stage.use("loss", "log", type(total).log)(total))
+    of_rows = log_P.where(onehot).sum(-1).where(counted)
+    loss = stage("loss", -stage.use("loss", "mean", budgets.mean_of_counted)(of_rows, counted, M, shape))
+    stage.backward()
+    apart = log_P.exp() - onehot.astype(np.float64)
+    dlogits = (apart * (stage.use("dloss", "dloss", dloss) / M)).where(counted[:, None])
+    return loss, stage("dlogits", dlogits.moved(lambda x: x.reshape(*shape, classes)))
 
 
 def _top(X: Number, allowed: Array) -> Number:
@@ -99,18 +122,21 @@ def _top(X: Number, allowed: Array) -> Number:
     return X.moved(lambda x: np.where(allowed, x, -np.inf).max(-1, keepdims=True))
 
 
-def _norm(X: Number, scale: Number, shift: Number) -> tuple[Number, tuple[Number, Number]]:
-    D = X - X.mean(-1)
-    r = 1.0 / ((D * D).mean(-1) + EPSILON).sqrt()
+def _norm(X: Number, scale: Number, shift: Number, stage: Stages, of: str) -> tuple[Number, tuple[Number, Number]]:
+    D = X - stage.use(of, "mean", X.mean(-1))
+    r = 1.0 / ((D * D).mean(-1) + stage.use(of, "epsilon", EPSILON)).sqrt()
     N = D * r
-    return N * scale + shift, (N, r)
+    return N * stage.use(of, "scale", scale) + stage.use(of, "shift", shift), (N, r)
 
 
-def _norm_backward(dY: Number, scale: Number, tape: tuple[Number, Number]) -> tuple[Number, Number, Number]:
+def _norm_backward(
+    dY: Number, scale: Number, tape: tuple[Number, Number], stage: Stages, of: str
+) -> tuple[Number, Number, Number]:
     N, r = tape
-    dN = dY * scale
-    dX = r * (dN - dN.mean(-1) - N * (dN * N).mean(-1))
-    return dX, (dY * N).rows().sum(0), dY.rows().sum(0)
+    dN = dY * stage.use(of, "scale", scale)
+    centred = dN - stage.use(of, "mean(dN)", dN.mean(-1))
+    dX = stage.use(of, "r", r) * (centred - N * stage.use(of, "mean(dN * N)", (dN * N).mean(-1)))
+    return dX, (dY * stage.use(of, "N", N)).rows().sum(0), dY.rows().sum(0)
 
 
 def _linear(X: Number, weight: Number, bias: Number) -> Number:
@@ -134,10 +160,6 @@ def _summed_by_id(dX: Number, ids: Array, size: int) -> Number:
     return type(dX).stack(by_id, -2)
 
 
-def _drop(X: Number, keep: Array | None, p: float) -> Number:
-    return X if keep is None else (X * (1 / (1 - ORACLE(p)))).where(keep)
-
-
 def _softmax(S: Number, allowed: Array) -> Number:
     E = (S - _top(S, allowed)).where(allowed).exp().where(allowed)
     return E / E.sum(-1, keepdims=True)
@@ -156,45 +178,56 @@ def _merge(X: Number) -> Number:
 Backward = Callable[[Any], Any]  # the gradient of a part's output -> the gradient of its input, and of its parameters
 
 
-def _attention(X: Number, params: Params, config: GPTConfig, keep: Array | None) -> tuple[Number, Backward]:
+def _attention(
+    X: Number, params: Params, config: GPTConfig, keep: Array | None, stage: Stages
+) -> tuple[Number, Backward]:
     heads = config.num_heads
     Wq, Wk, Wv, Wo = (params[f"{name}.weight"] for name in ("query", "key", "value", "projection"))
-    Q, K, V = (_split(X @ W.mT, heads) for W in (Wq, Wk, Wv))
-    factor = 1 / np.sqrt(ORACLE(config.head_dim))
+    Q, K, V = (stage.use("split", of, _split)(X @ W.mT, heads) for of, W in (("Q", Wq), ("K", Wk), ("V", Wv)))
+    factor: Any = stage.use("scaled", "scale", 1 / np.sqrt(ORACLE(config.head_dim)))
     n = Q.value.shape[-2]
-    A = _softmax((Q @ K.mT) * factor, np.tri(n, dtype=bool))
-    dropped = _drop(A, keep, config.dropout)
+    scaled = stage("scaled", (Q @ K.mT) * factor)
+    A = stage("A", _softmax(scaled, stage.use("causal", "allowed", np.tri(n, dtype=bool))))
+    dropped = stage.dropout("A * Z", A, keep, config.dropout)
     C = dropped @ V
-    merged = _merge(C)
+    merged = stage.use("merged", "C", _merge)(C)
 
     def backward(dY: Number) -> tuple[Number, Params]:
         dC = _split(dY @ Wo, heads)
-        dA = _drop(dC @ V.mT, keep, config.dropout)
-        delta = (A * dA).sum(-1, keepdims=True)
+        dA = stage.dropout("dA", dC @ V.mT, keep, config.dropout)
+        delta = stage.use("dS", "delta", (A * dA).sum(-1, keepdims=True))
         # Which is also sum dC C. One rounds by |A| |dA|, the other by |dC| |C|: the 0 between them lets either.
-        dOmega = A * ((dA - delta) + ((dC * C).sum(-1, keepdims=True) - delta)) * factor
+        inner = dA - delta if stage.edited else (dA - delta) + ((dC * C).sum(-1, keepdims=True) - delta)
+        dOmega = stage.use("dS", "A", A) * inner * stage.use("dOmega", "scale", factor)
         dQ, dK, dV = (_merge(d) for d in (dOmega @ K, dOmega.mT @ Q, dropped.mT @ dC))
+        dQ, dK, dV = stage("dQ", dQ), stage("dK", dK), stage("dV", dV)
         grads = {"query": _weight(dQ, X), "key": _weight(dK, X), "value": _weight(dV, X)}
         grads["projection"] = _weight(dY, merged)
-        return dQ @ Wq + dK @ Wk + dV @ Wv, {f"{name}.weight": dW for name, dW in grads.items()}
+        dX = stage.use("dX", "dQ Wq", dQ @ Wq) + stage.use("dX", "dK Wk", dK @ Wk)
+        dX = stage("dX", dX + stage.use("dX", "dV Wv", dV @ Wv))
+        return dX, {f"{name}.weight": dW for name, dW in grads.items()}
 
-    return merged @ Wo.mT, backward
+    return merged @ stage.use("output", "Wo", Wo.mT), backward
 
 
-def _feed_forward(X: Number, params: Params, config: GPTConfig, keep: Array | None) -> tuple[Number, Backward]:
+def _feed_forward(
+    X: Number, params: Params, config: GPTConfig, keep: Array | None, stage: Stages
+) -> tuple[Number, Backward]:
     slope = np.sqrt(2 / (4 * np.arctan(ORACLE(1))))
     cubic = ORACLE(44715) / 1_000_000
     Z = _linear(X, params["expand.weight"], params["expand.bias"])
     square = Z * Z
     t = ((Z + square * Z * cubic) * slope).tanh()
-    active = Z * (1.0 + t) * 0.5
-    Y = _drop(_linear(active, params["contract.weight"], params["contract.bias"]), keep, config.dropout)
+    active = stage("gelu", stage.use("gelu", "gelu", budgets.gelu_of)(Z, t))
+    Y = _linear(active, params["contract.weight"], stage.use("output", "bias", params["contract.bias"]))
+    Y = stage.dropout("output", Y, keep, config.dropout)
 
     def backward(dY: Number) -> tuple[Number, Params]:
-        douter = _drop(dY, keep, config.dropout)
+        douter = stage.dropout("doutput", dY, keep, config.dropout)
         inner = (1.0 + square * (3 * cubic)) * slope
-        dZ = (douter @ params["contract.weight"]) * ((1.0 + t) * 0.5 + Z * (1.0 - t * t) * inner * 0.5)
-        return dZ @ params["expand.weight"], {
+        dactive = douter @ params["contract.weight"]
+        dZ = dactive * stage.use("dgelu", "gelu'", (1.0 + t) * 0.5 + Z * (1.0 - t * t) * inner * 0.5)
+        return stage("dX", dZ @ params["expand.weight"]), {
             "expand.weight": _weight(dZ, X),
             "expand.bias": dZ.rows().sum(0),
             "contract.weight": _weight(douter, active),
@@ -204,70 +237,109 @@ def _feed_forward(X: Number, params: Params, config: GPTConfig, keep: Array | No
     return Y, backward
 
 
-def _beside(part: Callable[..., Any], name: str, X: Number, params: Params, norm: str, *options: Any) -> Any:
+def _beside(
+    part: Callable[..., Any], name: str, X: Number, params: Params, norm: str, stage: Stages, *options: Any
+) -> Any:
     """X + part(norm(X)), and its backward."""
     scale, shift = params[f"{norm}.scale"], params[f"{norm}.shift"]
-    N, tape = _norm(X, scale, shift)
-    Y, part_backward = part(N, {key.removeprefix(f"{name}."): v for key, v in params.items()}, *options)
+    own = {key.removeprefix(f"{name}."): v for key, v in params.items()}
+    tapes: dict[str, Any] = {}
+
+    def normalised(Z: Number) -> Number:
+        N, tapes["norm"] = _norm(Z, scale, shift, stage, "norm")
+        named: Number = stage("norm", N)
+        return named
+
+    def parted(N: Number) -> Number:
+        Y, tapes["part"] = part(N, own, *options, Part(stage, name))
+        named: Number = stage(name, Y)
+        return named
+
+    Z = stage.use("norm", f"order around {name}", pre_norm)(X, normalised, parted)
 
     def backward(dY: Number) -> tuple[Number, Params]:
-        dN, grads = part_backward(dY)
-        dX, dscale, dshift = _norm_backward(dN, scale, tape)
+        dN, grads = tapes["part"](stage.use(f"d{name}", f"dY of {name}", dY))
+        dX, dscale, dshift = _norm_backward(dN, scale, tapes["norm"], stage, "dnorm")
         grads = {f"{name}.{key}": gradient for key, gradient in grads.items()}
-        return dY + dX, grads | {f"{norm}.scale": dscale, f"{norm}.shift": dshift}
+        path, branch = stage.use("dresidual", "residual path", dY), stage.use("dresidual", "branch", dX)
+        return stage("dresidual", path + branch), grads | {f"{norm}.scale": dscale, f"{norm}.shift": dshift}
 
-    return X + Y, backward
+    return stage("residual", Z), backward
 
 
-def _gpt(params: Params, ids: Array, config: GPTConfig, keep: dict[str, Array] | None, start: Start) -> Params:
+def pre_norm(X: Any, norm: Callable[[Any], Any], part: Callable[[Any], Any]) -> Any:
+    return X + part(norm(X))
+
+
+def _gpt(
+    params: Params, ids: Array, config: GPTConfig, keep: dict[str, Array] | None, start: Start, stage: Stages
+) -> Params:
     """The gradient of every parameter; `start` is given the logits and answers their gradient."""
     drops: dict[str, Any] = keep or {}
     tokens, positions = params["token_embedding.weight"], params["position_embedding.weight"]
     n = ids.shape[-1]
-    X = _rows_of(tokens, ids) + _rows_of(positions, np.arange(n))
-    X = _drop(X, drops.get("embedding"), config.dropout)
+    at = stage.use("position", "positions", counted_from_0)(ids, config.context_window)
+    E = stage("embedding", _rows_of(stage.use("embedding", "weight", tokens), ids))
+    X = E + stage("position", _rows_of(positions, at))
+    X = stage.dropout("embedding, dropped", X, drops.get("embedding"), config.dropout)
     backwards: list[tuple[str, Backward]] = []
     for layer in range(config.num_layers):
         name = f"blocks.{layer}"
         block = {key.removeprefix(f"{name}."): v for key, v in params.items() if key.startswith(f"{name}.")}
         for part, of, norm in ((_attention, "attention", "norm_1"), (_feed_forward, "feed_forward", "norm_2")):
-            X, backward = _beside(part, of, X, block, norm, config, drops.get(f"{name}.{of}"))
+            X, backward = _beside(part, of, X, block, norm, stage, config, drops.get(f"{name}.{of}"))
             backwards.append((name, backward))
-    N, tape = _norm(X, params["norm.scale"], params["norm.shift"])
+    N, tape = _norm(X, params["norm.scale"], params["norm.shift"], stage, "last norm")
+    N = stage("last norm", N)
     head = tokens if config.tied_head else params["lm_head.weight"]
-    dlogits = start(_linear(N, head, params["lm_head.bias"]))
-    dX, dscale, dshift = _norm_backward(dlogits @ head, params["norm.scale"], tape)
+    dlogits = start(_linear(N, head, stage.use("logits", "bias", params["lm_head.bias"])))
+    dN = stage("dlogits head", dlogits @ head)
+    dX, dscale, dshift = _norm_backward(dN, params["norm.scale"], tape, stage, "dlast norm")
+    dX = stage("dlast norm", dX)
     gradients = {"norm.scale": dscale, "norm.shift": dshift, "lm_head.bias": dlogits.rows().sum(0)}
     for name, backward in reversed(backwards):
         dX, grads = backward(dX)
         gradients |= {f"{name}.{key}": gradient for key, gradient in grads.items()}
-    dX = _drop(dX, drops.get("embedding"), config.dropout)
-    dtokens, dhead = _summed_by_id(dX, ids, config.vocab_size), _weight(dlogits, N)
+    dX = stage.dropout("dembedding", dX, drops.get("embedding"), config.dropout)
+    dtokens = stage("dtoken_embedding", _summed_by_id(dX, ids, config.vocab_size))
+    dhead = stage("dlm_head", _weight(dlogits, N))
     where = np.broadcast_to(np.arange(n), ids.shape)
-    gradients["position_embedding.weight"] = _summed_by_id(dX, where, config.context_window)
-    gradients["token_embedding.weight"] = dtokens + dhead if config.tied_head else dtokens
+    dpositions = _summed_by_id(stage.use("dposition_embedding", "dX", dX), where, config.context_window)
+    gradients["position_embedding.weight"] = stage("dposition_embedding", dpositions)
+    if config.tied_head:
+        of = "dtoken_embedding, tied"
+        dtokens = stage(of, stage.use(of, "dtokens", dtokens) + stage.use(of, "dhead", dhead))
+    gradients["token_embedding.weight"] = dtokens
     gradients["lm_head.weight"] = dhead
     return gradients
 
 
-def _generative_rnn(params: Params, ids: Array, start: Start) -> Params:
+def counted_from_0(ids: Array, window: int) -> Array:
+    return np.arange(ids.shape[-1])
+
+
+def _generative_rnn(params: Params, ids: Array, start: Start, stage: Stages) -> Params:
     """The gradient of every parameter; `start` is given the logits and answers their gradient."""
     weight, head = params["embedding.weight"], params["lm_head.weight"]
     keys = ("rnn.weight_ih_l0", "rnn.weight_hh_l0", "rnn.bias_ih_l0", "rnn.bias_hh_l0")
     W_ih, W_hh, b_ih, b_hh = (params[key] for key in keys)
-    X = _rows_of(weight, ids)
+    X = stage("embedding", _rows_of(stage.use("embedding", "weight", weight), ids))
     nothing = X[..., 0, :] * 0.0
     found: dict[str, Any] = {}
 
     def dH_of(H: Number) -> Number:
-        found["H"], found["dlogits"] = H, start(_linear(H, head, params["lm_head.bias"]))
+        H = stage.use("logits", "H", H)
+        found["H"], found["dlogits"] = H, start(_linear(H, head, stage.use("logits", "bias", params["lm_head.bias"])))
         dH: Number = found["dlogits"] @ head
-        return dH
+        return stage("dlogits head", dH)
 
-    tensors = budgets.through_time(X, W_ih, W_hh, b_ih, b_hh, nothing, dH_of, nothing)
+    inner = Part(stage, "rnn") if stage.edited else stage
+    tensors = budgets.through_time(X, W_ih, W_hh, b_ih, b_hh, nothing, dH_of, nothing, inner)
     names = ("dW_ih", "dW_hh", "db_ih", "db_hh")
     gradients = {key: tensors[name] for key, name in zip(keys, names, strict=True)}
     gradients["embedding.weight"] = _summed_by_id(tensors["dX"], ids, weight.value.shape[-2])
-    gradients["lm_head.weight"] = _weight(found["dlogits"], found["H"])
+    if stage.edited:
+        gradients["embedding.weight"] = stage("dembedding", gradients["embedding.weight"])
+    gradients["lm_head.weight"] = stage("dlm_head", _weight(found["dlogits"], found["H"]))
     gradients["lm_head.bias"] = found["dlogits"].rows().sum(0)
     return gradients

@@ -47,7 +47,7 @@ class Number:
     __eq__, __lt__, __le__ = (_binary(f, bool) for f in (operator.eq, operator.lt, operator.le))
     __gt__, __ge__ = (_binary(f, bool) for f in (operator.gt, operator.ge))
     __neg__, __abs__ = _unary(operator.neg), _unary(abs)
-    __hash__ = None
+    __hash__ = None  # type: ignore[assignment]
     exp, log, sqrt, tanh = (_unary(f) for f in (mp.exp, mp.log, mp.sqrt, mp.tanh))
 
 

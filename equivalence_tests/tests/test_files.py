@@ -218,6 +218,7 @@ def relu_case(dtype="float32"):
 
 def answer_of(command: str, op: str = "relu", time_limit: float = 10.0, dtype: str = "float32"):
     implementation = command_implementation(command, OPS[op], (), time_limit)
+    assert implementation.answers is not None
     return implementation.answers(OPS[op], relu_case(dtype), dtype)
 
 

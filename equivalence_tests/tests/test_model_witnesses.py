@@ -14,6 +14,7 @@ from equivalence_tests.arithmetic import ORACLE, PRECISIONS, Bounded
 from equivalence_tests.cases import Case
 from equivalence_tests.implementations import load, run
 from equivalence_tests.ops import OPS
+from equivalence_tests.stages import AS_IT_IS
 from reference_numpy import GPTConfig
 from reference_numpy.gpt import gpt_shapes
 from reference_numpy.transformer_block import transformer_block_shapes
@@ -65,8 +66,12 @@ def exact_block(params, X, dY, config):
     def formula(*operands):
         *values, X, dY = operands
         block = dict(zip(params, values, strict=True))
-        Z, back_1 = model_budgets._beside(model_budgets._attention, "attention", X, block, "norm_1", config, None)
-        Y, back_2 = model_budgets._beside(model_budgets._feed_forward, "feed_forward", Z, block, "norm_2", config, None)
+        Z, back_1 = model_budgets._beside(
+            model_budgets._attention, "attention", X, block, "norm_1", AS_IT_IS, config, None
+        )
+        Y, back_2 = model_budgets._beside(
+            model_budgets._feed_forward, "feed_forward", Z, block, "norm_2", AS_IT_IS, config, None
+        )
         dZ, grads_2 = back_2(dY)
         dX, grads_1 = back_1(dZ)
         return {"Y": Y, "dX": dX, **{f"d{name}": g for name, g in {**grads_1, **grads_2}.items()}}

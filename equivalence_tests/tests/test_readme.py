@@ -2,7 +2,10 @@
 
 import contextlib
 import io
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 from equivalence_tests.mistakes import MISTAKES, PART_MISTAKES
@@ -29,3 +32,26 @@ def test_the_counts_of_mistakes_variants_and_ops():
     assert f"**{len(PART_MISTAKES)} caught**" in README
     assert f"{sum(map(len, VARIANTS.values()))} differently rounded right implementations" in README
     assert all(f"| `{op}` |" in README for op in OPS)
+
+
+def test_the_check_says_what_is_shown(tmp_path):
+    source, shown = re.search(
+        r"```py\n# mine.py\n(.*?)```.*?```\n(mine.py:attention.*?)```", README, re.DOTALL
+    ).groups()
+    (tmp_path / "mine.py").write_text(source)
+    command = [sys.executable, "-m", "equivalence_tests", "check", "mine.py:attention", "--like", "attention"]
+    done = subprocess.run(
+        command,
+        cwd=tmp_path,
+        env={**os.environ, "COLUMNS": "110"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 1
+    said = " ".join(done.stdout.split())
+    for part in shown.split("...\n"):
+        lines = [line for line in part.splitlines() if "perhaps" not in line]
+        for line in lines:
+            assert " ".join(line.split()) in said

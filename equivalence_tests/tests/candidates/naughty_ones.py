@@ -7,8 +7,8 @@ import time
 import numpy as np
 
 calls = 0
-buffers = {}
-answers = {}
+buffers: dict = {}
+answers: dict = {}
 
 
 def right(X, axis=-1):
