@@ -149,7 +149,8 @@ def show(report: Report, console: Console, language: str = "en") -> None:
         return f"{known[first]} {rest}" if first in known and first == "with" else text
 
     style = {"agrees": "bold green", "wrong": "bold red"}.get(report.verdict, "bold yellow")
-    console.print(Text(f"{report.candidate} --like {report.like}: {word(report.verdict)}", style))
+    like = f"--like {report.like}" if report.like else "--laws-only"
+    console.print(Text(f"{report.candidate} {like}: {word(report.verdict)}", style))
     show_findings(report.findings, console, language)
     if report.rows:
         table = Table(word("property"), word("cases"), word("verdict"), box=None, pad_edge=False, expand=False)

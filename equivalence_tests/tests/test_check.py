@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -257,6 +258,19 @@ def test_a_right_one_agrees_in_a_process_of_its_own():
         "share": 0.0,
         "units": 0.0,
     }
+
+
+def test_no_torch_is_needed(tmp_path):
+    (tmp_path / "torch.py").write_text("raise ModuleNotFoundError('there is no torch', name='torch')")
+    pair = f"{HERE / 'numpy_ones.py'}:attention"
+    command = [sys.executable, "-m", "equivalence_tests", "check", pair, "--like", "attention", "--cases", "20"]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    command += ["--backward", f"{HERE / 'numpy_ones.py'}:unscaled_backward", "--out", str(tmp_path)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "1/sqrt(c) is missing" in " ".join(done.stdout.split())
 
 
 # The counterexample
