@@ -29,6 +29,8 @@ class Finding:
         """The sentence, with the evidence behind it. KeyError for a language that is not in LANGUAGES."""
         sentence = {"en": SENTENCES[self.code].en, "es": SENTENCES[self.code].es}[language]
         shown = {name: _shown(value) for name, value in self.numbers.items()}
+        term = shown.get("term", self.stage)
+        shown["place"] = term if term == self.stage else f"{term} {'in' if language == 'en' else 'en'} {self.stage}"
         return sentence.format(tensor=self.tensor, stage=self.stage, **shown)
 
     def as_json(self) -> dict[str, Any]:
@@ -250,13 +252,13 @@ SENTENCES: dict[str, Sentence] = {
     ),
     "wrong_factor": Sentence(
         "factor",
-        "{term} in {stage} is {factor} = {named} times what it should be ({tensor}, {cases} of {of} wrong cases)",
-        "{term} en {stage} es {factor} = {named} veces lo que debe ser ({tensor}, {cases} de {of} casos incorrectos)",
+        "{place} is {factor} = {named} times what it should be ({tensor}, {cases} of {of} wrong cases)",
+        "{place} es {factor} = {named} veces lo que debe ser ({tensor}, {cases} de {of} casos incorrectos)",
     ),
     "extra_operand": Sentence(
         "term",
-        "{term} in {stage} has a factor {by} too many ({tensor}, {cases} of {of} wrong cases)",
-        "{term} en {stage} tiene un factor {by} de más ({tensor}, {cases} de {of} casos incorrectos)",
+        "{place} has a factor {by} too many ({tensor}, {cases} of {of} wrong cases)",
+        "{place} tiene un factor {by} de más ({tensor}, {cases} de {of} casos incorrectos)",
     ),
     "factor_moved": Sentence(
         "term",
@@ -305,8 +307,8 @@ SENTENCES: dict[str, Sentence] = {
     ),
     "wrong_sign": Sentence(
         "factor",
-        "{term} in {stage} has the wrong sign ({tensor}, {cases} of {of} wrong cases)",
-        "{term} en {stage} tiene el signo contrario ({tensor}, {cases} de {of} casos incorrectos)",
+        "{place} has the wrong sign ({tensor}, {cases} of {of} wrong cases)",
+        "{place} tiene el signo contrario ({tensor}, {cases} de {of} casos incorrectos)",
     ),
     "wrong_constant": Sentence(
         "factor",
@@ -361,18 +363,18 @@ SENTENCES: dict[str, Sentence] = {
     ),
     "transposed": Sentence(
         "axis",
-        "{term} in {stage} is transposed, or not where it should be ({tensor}, {cases} of {of} wrong cases)",
-        "{term} en {stage} está transpuesto, o no lo está donde debe ({tensor}, {cases} de {of} casos incorrectos)",
+        "{place} is transposed, or not where it should be ({tensor}, {cases} of {of} wrong cases)",
+        "{place} está transpuesto, o no lo está donde debe ({tensor}, {cases} de {of} casos incorrectos)",
     ),
     "other_form": Sentence(
         "term",
-        "{term} in {stage} has another form: {form} ({tensor}, {cases} of {of} wrong cases)",
-        "{term} en {stage} tiene otra forma: {form} ({tensor}, {cases} de {of} casos incorrectos)",
+        "{place} has another form: {form} ({tensor}, {cases} of {of} wrong cases)",
+        "{place} tiene otra forma: {form} ({tensor}, {cases} de {of} casos incorrectos)",
     ),
     "some_for_all": Sentence(
         "accumulation",
-        "{term} in {stage}: {which} stands for all ({tensor}, {cases} of {of} wrong cases)",
-        "{term} en {stage}: {which} vale por todos ({tensor}, {cases} de {of} casos incorrectos)",
+        "{place}: {which} stands for all ({tensor}, {cases} of {of} wrong cases)",
+        "{place}: {which} vale por todos ({tensor}, {cases} de {of} casos incorrectos)",
     ),
     "summed_over": Sentence(
         "accumulation",
