@@ -52,12 +52,12 @@ ALTERNATIVES: dict[str, tuple[Other, ...]] = {
 # Constants, by the name of the slot
 
 
-def _other_scale(letters: str, value: Any, stage: Editing) -> Any:
+def _other_scale(letters: str, power: float, value: Any, stage: Editing) -> Any:
     known = sizes(stage.op, stage.case)
     size = 1
     for letter in letters.split():
         size *= known[letter]
-    return size**-0.5
+    return float(size) ** power
 
 
 FILLS = (-1.0, -10.0, -100.0, -1e3, -1e4, -1e9)
@@ -87,8 +87,9 @@ CONSTANTS: dict[str, tuple[Other, ...]] = {
         ),
     ),
     "scale": tuple(
-        Other("wrong_scale", partial(_other_scale, letters), {"named": f"1/sqrt({letters})"}, 2.4)
-        for letters in ("d", "m", "n", "e", "H c", "v")
+        Other("wrong_scale", partial(_other_scale, letters, power), {"named": said.format(letters)}, 2.4)
+        for letters in ("c", "d", "m", "n", "e", "H c", "v")
+        for power, said in ((-0.5, "1/sqrt({})"), (-1.0, "1/{}"), (0.5, "sqrt({})"), (1.0, "{}"))
     ),
     "epsilon": (
         *(

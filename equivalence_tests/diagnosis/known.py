@@ -12,6 +12,7 @@ from equivalence_tests.arithmetic import PRECISIONS
 from equivalence_tests.cases import Case, SeededDraws, is_floating
 from equivalence_tests.checks import attempt, conduct, draw_case
 from equivalence_tests.diagnosis.close import Seen
+from equivalence_tests.diagnosis.contract import side
 from equivalence_tests.diagnosis.match import ODD
 from equivalence_tests.findings import Finding
 from equivalence_tests.implementations import Answer, Implementation, run
@@ -159,7 +160,7 @@ def _first_wrong(seen: Sequence[Seen]) -> str:
 
 def _as_random(library: Library, mistake: Mistake, seen: Sequence[Seen], said: str) -> bool:
     """Whether a mistake behaves so too, and is wrong in the same tensors of (nearly) the same cases."""
-    if library.conduct(mistake, seen) != said:
+    if side(library.conduct(mistake, seen)) != side(said) or not library.conduct(mistake, seen):
         return False
     alike = 0
     for each in seen:

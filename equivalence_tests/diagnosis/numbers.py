@@ -68,6 +68,9 @@ def _one_sample(x: Any, which: int) -> Any:
 
 
 OF_ANOTHER_LINE: dict[str, Callable[[Any], Any]] = {
+    "1 - {}": lambda x: 1.0 - x,
+    "1 + {}": lambda x: 1.0 + x,
+    "{}^2": lambda x: x * x,
     "1 - {}^2": lambda x: 1.0 - x * x,
     "1 - tanh({})^2": lambda x: 1.0 - x.tanh() * x.tanh(),
     "{} (1 - {})": lambda x: x * (1.0 - x),

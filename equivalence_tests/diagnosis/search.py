@@ -12,6 +12,7 @@ from equivalence_tests.diagnosis.close import Seen
 from equivalence_tests.diagnosis.combined import REMEMBERED
 from equivalence_tests.diagnosis.editing import Edit, Editing, Hypothesis
 from equivalence_tests.diagnosis.edits import Key, hypotheses
+from equivalence_tests.diagnosis.fitting import fitted
 from equivalence_tests.diagnosis.match import Match, confirmed
 from equivalence_tests.diagnosis.options import readings
 from equivalence_tests.diagnosis.plain import evaluate
@@ -50,6 +51,8 @@ def search(op: Op, seen: Sequence[Seen], forward: bool) -> list[Match]:
             enough = _enough(matches, everything)
     if enough == np.inf and not forward:
         matches += pairs(op, seen, steps, names)
+    elif enough == np.inf and not op.model:
+        matches += fitted(op, seen, filters, traces[0], keys, names)
     return sorted(matches, key=lambda match: match.rank)
 
 

@@ -58,6 +58,8 @@ def factors(op: Op, case: Case, simple: bool = False) -> dict[str, float]:
             found |= {f"{name}/({name} - 1)": size / (size - 1), f"({name} - 1)/{name}": (size - 1) / size}
     if simple:
         return found
+    if "M" in found:
+        letters["M"] = int(found["M"])
     names = list(letters)
     for i, one in enumerate(names):
         for other in names[i + 1 :]:
