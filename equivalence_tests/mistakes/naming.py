@@ -29,6 +29,7 @@ from equivalence_tests.findings import Finding
 from equivalence_tests.implementations import Answer, Implementation, run
 from equivalence_tests.judge import judge
 from equivalence_tests.mistakes import MISTAKES, Mistake, as_implementation, quiet
+from equivalence_tests.mistakes.held_out import HELD_OUT
 from equivalence_tests.mistakes.matrix import REFERENCE, row_of
 from equivalence_tests.observe import Observation
 from equivalence_tests.ops import OPS, Op
@@ -170,6 +171,12 @@ def namings(op: str = "", ids: Sequence[str] = ()) -> list[Naming]:
     return found
 
 
+def held_out() -> list[Naming]:
+    """Mistakes that the library does not hold: they can be placed, and not be named."""
+    libraries = {op: Library([mistake for mistake in MISTAKES.values() if mistake.op == op]) for op in OPS}
+    return [naming_of(mistake, libraries[mistake.op]) for mistake in HELD_OUT]
+
+
 def report(rows: Sequence[Naming], console: Console, everything: bool) -> None:
     for row in rows:
         if everything or not (row.right and row.placed):
@@ -213,16 +220,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m equivalence_tests.mistakes.naming", description=__doc__)
     parser.add_argument("--op", default="", choices=["", *OPS], help="one op's mistakes alone", metavar="OP")
     parser.add_argument("--id", action="append", default=[], help="one mistake alone; may be repeated")
+    parser.add_argument("--held-out", action="store_true", help="mistakes that the library does not hold")
     parser.add_argument("--all", action="store_true", help="print what is named rightly too")
     parser.add_argument("--json", action="store_true", help="print everything as JSON")
     arguments = parser.parse_args(argv)
-    rows = namings(arguments.op, arguments.id)
+    rows = held_out() if arguments.held_out else namings(arguments.op, arguments.id)
     if arguments.json:
         print(as_json(rows))
     else:
         report(rows, Console(highlight=False, markup=False, soft_wrap=True), arguments.all)
     total = max(len(rows), 1)
     named, placed = sum(row.right for row in rows) / total, sum(row.placed for row in rows) / total
+    if arguments.held_out:
+        return 0
     return 0 if named >= BARS["named"] and placed >= BARS["placed"] else 1
 
 

@@ -4,8 +4,10 @@ import re
 
 import pytest
 
-from equivalence_tests.mistakes import MISTAKES, PART_MISTAKES, Mistake
+from equivalence_tests.checks import find_fault
+from equivalence_tests.mistakes import MISTAKES, PART_MISTAKES, Mistake, as_implementation, quiet
 from equivalence_tests.mistakes._mistake import labelled
+from equivalence_tests.mistakes.held_out import HELD_OUT
 from equivalence_tests.mistakes.spanish import SPANISH
 from equivalence_tests.mistakes.vocabulary import CONDUCT, KINDS, STAGES
 from equivalence_tests.ops import OPS
@@ -15,6 +17,16 @@ def test_the_vocabulary_has_every_op_and_no_word_twice():
     assert STAGES.keys() == OPS.keys()
     for op, stages in STAGES.items():
         assert len(set(stages)) == len(stages), op
+
+
+@pytest.mark.parametrize("mistake", HELD_OUT, ids=lambda mistake: mistake.id)
+def test_what_is_held_out_is_no_part_of_the_library_and_is_caught(mistake):
+    assert mistake.id not in MISTAKES
+    assert set(mistake.stages) <= set(STAGES[mistake.op])
+    assert set(mistake.kinds) <= KINDS.keys()
+    few = {"cases": 8, "dtypes": ("float32",)} if OPS[mistake.op].model else {"cases": 30}
+    with quiet():
+        assert find_fault(as_implementation(mistake), OPS[mistake.op], **few)
 
 
 @pytest.mark.parametrize("mistake", MISTAKES.values(), ids=MISTAKES)
