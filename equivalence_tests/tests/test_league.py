@@ -103,7 +103,7 @@ def test_the_reference_is_accepted(name):
             assert [rejects(policy, REFERENCE, each) for each in configurations] == [""] * len(configurations), op
 
 
-@pytest.mark.parametrize("name", POLICIES.keys() - {LOOKS_AT_OUTPUTS})
+@pytest.mark.parametrize("name", [each for each in POLICIES if each != LOOKS_AT_OUTPUTS])
 @pytest.mark.parametrize("op", NOT_MODELS)
 def test_a_negated_gradient_is_rejected(name, op):
     right = getattr(reference_numpy, f"{op}_backward")
