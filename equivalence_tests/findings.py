@@ -29,6 +29,8 @@ class Finding:
         """The sentence, with the evidence behind it. KeyError for a language that is not in LANGUAGES."""
         sentence = {"en": SENTENCES[self.code].en, "es": SENTENCES[self.code].es}[language]
         shown = {name: _shown(value) for name, value in self.numbers.items()}
+        factor, named = shown.get("factor", ""), shown.get("named", "")
+        shown["amount"] = factor if factor == named else f"{factor} = {named}"
         term = shown.get("term", self.stage)
         shown["place"] = term if term == self.stage else f"{term} {'in' if language == 'en' else 'en'} {self.stage}"
         return sentence.format(tensor=self.tensor, stage=self.stage, **shown)
@@ -245,15 +247,15 @@ SENTENCES: dict[str, Sentence] = {
     ),
     "missing_factor": Sentence(
         "factor",
-        "{tensor}: {factor} = {named} times too large, the factor {missing} is missing in {stage} of the {side} "
+        "{tensor}: {amount} times too large, the factor {missing} is missing in {stage} of the {side} "
         "({cases} of {of} wrong cases)",
-        "{tensor}: {factor} = {named} veces demasiado grande, falta el factor {missing} en {stage} "
+        "{tensor}: {amount} veces demasiado grande, falta el factor {missing} en {stage} "
         "({cases} de {of} casos incorrectos)",
     ),
     "wrong_factor": Sentence(
         "factor",
-        "{place} is {factor} = {named} times what it should be ({tensor}, {cases} of {of} wrong cases)",
-        "{place} es {factor} = {named} veces lo que debe ser ({tensor}, {cases} de {of} casos incorrectos)",
+        "{place} is {amount} times what it should be ({tensor}, {cases} of {of} wrong cases)",
+        "{place} es {amount} veces lo que debe ser ({tensor}, {cases} de {of} casos incorrectos)",
     ),
     "extra_operand": Sentence(
         "term",

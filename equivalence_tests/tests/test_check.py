@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+import reference_numpy
 from equivalence_tests import checking, failing_case
 from equivalence_tests.candidate import adapt, with_leading
 from equivalence_tests.check_command import main
@@ -386,3 +387,49 @@ def test_the_report_fits_the_terminal(language, width):
 def test_the_same_seed_gives_the_same_report():
     one, other = (checked("numpy_ones.py", "softmax", "softmax", "softmax_diagonal", seed=3) for _ in range(2))
     assert {**one.as_json(), "seconds": 0} == {**other.as_json(), "seconds": 0}
+
+
+# Programs, dumps, and ops that the table does not know
+
+PROGRAM = """
+import sys
+import numpy as np
+
+into, out = sys.argv[1:]
+X, dA = np.load(f"{into}/X.npy"), np.load(f"{into}/dA.npy")
+E = np.exp(X - X.max(-1, keepdims=True))
+A = E / E.sum(-1, keepdims=True)
+np.save(f"{out}/A.npy", A)
+np.save(f"{out}/dX.npy", A * (dA - FACTOR * (A * dA).sum(-1, keepdims=True)))
+"""
+
+
+@pytest.mark.parametrize(("factor", "code"), [("1", 0), ("2", 1)])
+def test_a_program_is_checked_through_files(factor, code, tmp_path):
+    (tmp_path / "program.py").write_text(PROGRAM.replace("FACTOR", factor))
+    words = f"{sys.executable} {tmp_path / 'program.py'} DIR_IN DIR_OUT"
+    done = run("--command", words, "--like", "softmax", "--cases", "12", "--out", str(tmp_path))
+    assert done.returncode == code, done.stdout + done.stderr
+    if code:
+        replayed = [sys.executable, str(tmp_path / "counterexample.py")]
+        assert subprocess.run(replayed, capture_output=True, timeout=60, check=False).returncode == 1
+
+
+@pytest.mark.parametrize(("changed", "code"), [("", 0), ("dS", 1)])
+def test_a_dump_is_judged_without_running_anything(changed, code, tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    Q, K, V, dC = (rng.standard_normal((2, 5, 4)) for _ in range(4))
+    stages = reference_numpy.attention_stages(Q, K, V, dC, causal=True)
+    arrays = {"Q": Q, "K": K, "V": V, "dC": dC, **stages._asdict()}
+    arrays |= {changed: 2.0 * arrays[changed]} if changed else {}
+    np.savez(tmp_path / "dump.npz", **arrays)
+    assert main([str(tmp_path / "dump.npz"), "--like", "attention", "--options", "causal"]) == code
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"--like attention: {'wrong => dS is 2 times' if code else 'agrees'}" in said
+
+
+@pytest.mark.parametrize(("backward", "code"), [("softmax_gradient", 0), ("softmax_diagonal", 1)])
+def test_an_op_is_checked_without_a_reference(backward, code):
+    pair = f"{HERE / 'numpy_ones.py'}:softmax", "--backward", f"{HERE / 'numpy_ones.py'}:{backward}"
+    done = run(*pair, "--laws-only", "--shapes", "x: ... n")
+    assert done.returncode == code, done.stdout + done.stderr
