@@ -119,7 +119,7 @@ def _of_one(culprit: Culprit, sizes: dict[str, float]) -> list[Finding]:
     found = []
     factor, slack = _factor(got, truth)
     if factor is not None:
-        named = next((f" = {text}" for text, size in sizes.items() if abs(factor / size - 1.0) <= slack), "")
+        named = next((text for text, size in sizes.items() if abs(factor / size - 1.0) <= slack), f"{factor:.5g}")
         found.append(
             Finding("dump_factor", name, stage, {"factor": factor, "named": named, **where}, not culprit.between)
         )

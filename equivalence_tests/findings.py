@@ -215,8 +215,8 @@ SENTENCES: dict[str, Sentence] = {
     "dump_swapped": Sentence("operand", "{tensor} is what {other} should be", "{tensor} es lo que debería ser {other}"),
     "dump_factor": Sentence(
         "factor",
-        "{tensor} is {factor}{named} times what follows from {given}",
-        "{tensor} es {factor}{named} veces lo que se sigue de {given}",
+        "{tensor} is {amount} times what follows from {given}",
+        "{tensor} es {amount} veces lo que se sigue de {given}",
     ),
     "dump_columns": Sentence(
         "axis",
