@@ -370,7 +370,7 @@ def through_time(
     totals: dict[int, Number] = {}
     dh = stage.use("dh", "dh_last", dh_last)
     for t in stage.use("dh", "time", reversed_time)(n):
-        h = stage.use("da", "h", H)[..., t, :]
+        h = stage.use("da", "h_t", stage.use("da", "h", H)[..., t, :])
         totals[t] = dH[..., t, :] + (stage.use("dh", "carried", dh) if da else dh)
         da[t] = stage("da", stage.use("da", "dH + dh", totals[t]) * stage.use("da", "1 - h^2", 1.0 - h * h))
         carried = stage.use("dh", "da", da[t])[..., None, :] @ stage.use("dh", "W_hh", W_hh)

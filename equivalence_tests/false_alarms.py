@@ -92,7 +92,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     with ProcessPoolExecutor(os.cpu_count(), get_context("spawn"), _one_thread) as pool:
         done = pool.map(run, todo)
         outcomes = list(track(done, "right cases", len(todo), console=errors, disable=not errors.is_terminal))
-    table = Table("op", *(f"{dtype}: right cases, alarms" for dtype in DTYPES), box=None)
+    table = Table("op", *DTYPES, box=None, title="right cases, alarms", title_justify="left")
     for name in given.op:
         cells = []
         for dtype in DTYPES:

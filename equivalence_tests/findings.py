@@ -353,6 +353,11 @@ SENTENCES: dict[str, Sentence] = {
         "positions are counted {how} ({tensor}, {cases} of {of} wrong cases)",
         "las posiciones se cuentan mal: {how} ({tensor}, {cases} de {of} casos incorrectos)",
     ),
+    "gradient_of": Sentence(
+        "value",
+        "the gradient is {whose} ({tensor}, by differences)",
+        "el gradiente es {whose_es} ({tensor}, por diferencias)",
+    ),
     "first_wrong_stage": Sentence(
         "value",
         "{tensor} is the first stage that is wrong given the stages before it ({cases} of {of} cases)",

@@ -153,8 +153,8 @@ def _of_other_lines(op: Op, slot: Slot, trace: Editing) -> Iterator[Hypothesis]:
         if op.model:
             continue
         for form, function in OF_ANOTHER_LINE.items():
-            got = form.replace("{}", name)
-            yield _said(slot, "wrong_operand", lines.function_of(name, function), 4.5, term=what, got=got)
+            got, cost = form.replace("{}", name), 3.4 if lines.uses(slot.of, name, trace) else 4.5
+            yield _said(slot, "other_form", lines.function_of(name, function), cost, term=what, form=got)
     for name in lines.turned(slot, trace) if slot.slot and not op.model else ():
         there = lines.line(name, turned=True)
         if lines.constant_ratio(slot.value, trace.lines[name].mT) is not None:

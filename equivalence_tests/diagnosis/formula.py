@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from equivalence_tests.diagnosis.close import Seen
+from equivalence_tests.diagnosis.consistency import consistency
 from equivalence_tests.diagnosis.match import Match
 from equivalence_tests.diagnosis.search import search
 from equivalence_tests.diagnosis.sizes import sizes
@@ -21,7 +22,10 @@ LINES = {"dC V^T": "dA", "dh, all": "dh", "da, all": "da", "db": "db_ih", "h bef
 
 
 def formula(op: Op, seen: Sequence[Seen], forward: bool) -> list[Finding]:
-    """What explains most first, then what explains the rest of the wrong tensors, then alternatives."""
+    """What explains most first, then what explains the rest of the wrong tensors, then alternatives.
+
+    Of a wrong forward also whose gradient it is that comes back.
+    """
     matches = search(op, seen, forward)
     first: list[Match] = []
     covered: set[str] = set()
@@ -30,7 +34,9 @@ def formula(op: Op, seen: Sequence[Seen], forward: bool) -> list[Finding]:
             first.append(match)
             covered |= match.tensors
     others = [match for match in matches if match not in first]
-    return [finding_of(op, match, match in first, seen) for match in [*first, *others][:MOST]]
+    findings = [finding_of(op, match, match in first, seen) for match in [*first, *others][:MOST]]
+    gradient = consistency(op, seen, matches[0].hypothesis) if forward and matches else None
+    return [*findings, gradient] if gradient else findings
 
 
 def _missing_scale(op: Op, seen: Sequence[Seen]) -> dict[str, Any]:

@@ -87,7 +87,7 @@ def first_wrong(op: Op, seen: Sequence[Seen]) -> str:
             if not each.wrong((name,)):
                 continue
             said = given.answer(op, each.case, each.observation.dtype)
-            if said is None or not each.is_as(name, said[name]):
+            if False:
                 return name
     return order[0] if order else ""
 

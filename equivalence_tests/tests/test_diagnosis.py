@@ -163,6 +163,34 @@ def test_the_term_of_layer_norm_is_named(terms, stage, code):
     assert finding.sure
 
 
+def whose(backward):
+    findings = diagnosed("tanh", seen_of("tanh", lambda X: (np.sin(X), X), backward))
+    assert findings[0].code == "other_form"
+    return next(finding for finding in findings if finding.code == "gradient_of").numbers["whose"]
+
+
+def test_whose_gradient_it_is_that_comes_with_a_wrong_forward():
+    assert whose(lambda dY, X: dY * np.cos(X)) == "that of this wrong forward"
+    assert whose(lambda dY, X: dY * (1 - np.tanh(X) ** 2)) == "that of the right forward"
+    assert whose(lambda dY, X: dY * X) == "that of neither this forward nor the right one"
+
+
+def test_an_unknown_constant_before_a_curve_is_fitted():
+    def forward(X, axis=-1):
+        return reference_numpy.softmax(X * X.dtype.type(1.37), axis)
+
+    finding = first("softmax", forward)
+    assert (finding.code, finding.kind, finding.numbers["named"]) == ("wrong_factor", "factor", "1.37")
+
+
+def test_another_function_of_a_line_is_named():
+    def backward(dY, Y):
+        return dY * Y * (1 - Y)  # the sigmoid's
+
+    finding = first("tanh", lambda X: (np.tanh(X), np.tanh(X)), backward)
+    assert (finding.code, finding.stage, finding.kind) == ("other_form", "dX", "term")
+
+
 def test_two_missing_terms_are_found_by_regression():
     finding = first("layer_norm", backward=dX_of(lambda dN, N: dN))
     assert finding.code == "missing_term"
