@@ -343,6 +343,11 @@ SENTENCES: dict[str, Sentence] = {
         "cases)",
         "{stage} es solo {got}: sus términos se sobrescriben y no se suman ({tensor}, {cases} de {of} casos incorrectos)",
     ),
+    "wrong_stage": Sentence(
+        "value",
+        "{tensor} is wrong too, given the stages before it ({cases} of {of} cases)",
+        "{tensor} también es incorrecta dadas las anteriores ({cases} de {of} casos)",
+    ),
     "norm_order": Sentence(
         "term",
         "the norm stands {how} ({tensor}, {cases} of {of} wrong cases)",

@@ -23,7 +23,7 @@ from equivalence_tests.ops import Op
 __all__ = ["Library", "explain"]
 
 
-LAST = ("first_wrong_stage",)
+LAST = ("first_wrong_stage", "wrong_stage")
 
 
 def explain(

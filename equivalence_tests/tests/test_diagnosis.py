@@ -266,6 +266,17 @@ def test_an_unknown_formula_still_gets_its_worst_element():
     assert findings[-1].numbers["axis"]
 
 
+def test_the_affected_axis_is_told():
+    def backward(dY, cache):
+        dX = reference_numpy.tanh_backward(dY, cache)
+        dX[..., -1] = np.sin(5.0 * dX[..., -1]) + dX.dtype.type(0.1)
+        return dX
+
+    wide = [i for i in range(60) if min(case("tanh", i).operands["X"].shape) > 1]
+    findings = diagnosed("tanh", seen_of("tanh", backward=backward, cases=wide))
+    assert findings[-1].numbers["axis"] == "axis -1: the last"
+
+
 def test_what_is_wrong_only_with_an_option_is_told_so():
     def forward(Q, K, V, *, keep=None, p=0.0, **options):
         C, cache = reference_numpy.attention(Q, K, V, keep=keep, p=p, **options)
@@ -333,10 +344,22 @@ def test_the_first_wrong_stage_is_named_and_its_consequences_are_not():
     assert placed.tensor == "A"
 
 
+def test_a_second_wrong_stage_is_named_too_and_what_follows_from_the_first_is_not():
+    def stages(Q, K, V, dC=None, **options):
+        options.pop("mask", None)  # wrong; the map and all that follows are right given the masked scores
+        s = reference_numpy.attention_stages(Q, K, V, dC, **options)
+        return s._replace(dV=s.dV * s.dV.dtype.type(2.0))  # wrong as well
+
+    findings = diagnosed("attention_stages", seen_of("attention_stages", stages, cases=range(20)))
+    assert (findings[0].code, findings[0].stage) == ("option_ignored", "masked")
+    placed = {finding.tensor: finding.code for finding in findings if finding.code.endswith("wrong_stage")}
+    assert placed == {"masked": "first_wrong_stage", "dV": "wrong_stage"}
+
+
 # The library
 
 
-@pytest.mark.parametrize("id", ["M056", "B05", "R08", "C12", "M102"])
+@pytest.mark.parametrize("id", ["M056", "LNM-02c", "B05", "R08", "C12", "M102"])
 def test_a_known_mistake_is_named_and_placed_without_itself(id):
     mistake = MISTAKES[id]
     naming = naming_of(mistake, Library([m for m in MISTAKES.values() if m.op == mistake.op]))
