@@ -107,7 +107,7 @@ def _without_row_0(x: Any, _: Editing) -> Any:
 def _of_a_number(op: Op, case: Case, slot: Slot) -> Iterator[Hypothesis]:
     """It alone: left out, times a factor, transposed, of another form, one sample's for all."""
     what = slot.slot or slot.of
-    if slot.slot and slot.value.value.size == 1:
+    if slot.slot and slot.value.value.ndim == 0:
         yield _said(slot, "missing_constant", lambda x, _: x._new(np.ones_like(x.value)), 2.0, operand=what)
     elif slot.slot:
         yield _said(slot, "missing_operand", lambda x, _: x._new(np.ones_like(x.value)), 2.0, operand=what)
