@@ -1,0 +1,1 @@
+"""The suites: which works there are, of which sizes, and their inputs."""
