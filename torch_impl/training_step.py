@@ -77,14 +77,18 @@ def training_step(
     leaves = {name: each.detach().requires_grad_() for name, each in params.items()}
     ignored = -100 if ignore_index is None else ignore_index
 
-    def loss_of(ids: Tensor, targets: Tensor, keep: Keep | None) -> Tensor:
+    def plain(ids: Tensor, targets: Tensor, keep: Keep | None) -> Tensor:
         X = states(leaves, ids, config, keep, settings.attention)
-        weight, bias = head(leaves, config)
-        if settings.loss_rows is not None:
-            return chunked_cross_entropy(X, weight, bias, targets, ignored, settings.loss_rows)
-        return F.cross_entropy(F.linear(X, weight, bias).flatten(0, -2), targets.flatten(), ignore_index=ignored)
+        logits = F.linear(X, *head(leaves, config)).flatten(0, -2)
+        return F.cross_entropy(logits, targets.flatten(), ignore_index=ignored)
 
-    loss_function = torch.compile(loss_of) if settings.compiled else loss_of
+    def chunked(ids: Tensor, targets: Tensor, keep: Keep | None) -> Tensor:
+        X = states_of(leaves, ids, config, keep, settings.attention)
+        return chunked_cross_entropy(X, *head(leaves, config), targets, ignored, settings.loss_rows or 1)
+
+    states_of = torch.compile(states) if settings.compiled else states  # the loop over chunks stays outside
+    whole = torch.compile(plain) if settings.compiled else plain
+    loss_function = whole if settings.loss_rows is None else chunked
 
     def both(ids: Tensor, targets: Tensor, keep: Keep | None) -> tuple[Tensor, Params]:
         with _modes(settings, device), torch.enable_grad():
