@@ -44,7 +44,7 @@ def _rows(wide: Inputs, rows: Array, causal: bool, precision: Precision) -> Samp
 def _keys(wide: Inputs, head: tuple[int, int], keys: Array, causal: bool, precision: Precision) -> Sampled:
     """dV_j = sum_i A_ij dC_i;  dK_j = scale sum_i A_ij (dA_ij - delta_i) Q_i, with their bounds, for the keys j."""
     Q, K, V, dC = (wide[name][head] for name in ("Q", "K", "V", "dC"))
-    (n, c), m, e = Q.shape, K.shape[0], V.shape[1]
+    (n, c), m = Q.shape, K.shape[0]
     u, scale = precision.unit, 1.0 / math.sqrt(c)
     A, dA, A_error, dA_error = (np.zeros((n, len(keys))) for _ in range(4))
     delta, delta_error = np.zeros((n, 1)), np.zeros((n, 1))
@@ -93,5 +93,9 @@ class _Tile:
         self.dA_error = (e + 1) * u * (np.abs(dC) @ np.abs(V).T)
         C = self.A @ V
         self.delta = (dC * C).sum(-1, keepdims=True)
-        lost = self.A_error * (np.abs(self.dA) + self.dA_error) + self.A * (self.dA_error + (m + 1) * u * np.abs(self.dA))
-        self.delta_error = lost.sum(-1, keepdims=True) + u * np.abs(dC * C).sum(-1, keepdims=True) + u * np.abs(self.delta)
+        lost = self.A_error * (np.abs(self.dA) + self.dA_error) + self.A * (
+            self.dA_error + (m + 1) * u * np.abs(self.dA)
+        )
+        self.delta_error = (
+            lost.sum(-1, keepdims=True) + u * np.abs(dC * C).sum(-1, keepdims=True) + u * np.abs(self.delta)
+        )

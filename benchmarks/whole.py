@@ -32,7 +32,7 @@ def whole_runs(work: Work, inputs: Inputs, options: dict[str, Any]) -> Runs:
     exact = run(work, wide, options)
     textbook = exact if work.dtype == "float64" else run(work, inputs, options)
     if work.dtype == "float64":  # of float64 itself: one rounding a line is the best that can be said
-        return Runs(exact, {name: 0.0 for name in exact})
+        return Runs(exact, dict.fromkeys(exact, 0.0))
     rms = {}
     for name, X in exact.items():
         difference = (textbook.pop(name) - X).reshape(-1)
