@@ -11,13 +11,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import judge, verdict
+from benchmarks import judge, machine, session, verdict
 from benchmarks.__main__ import main
 from benchmarks.contestants import prepare
 from benchmarks.counting import flops_of
 from benchmarks.inputs import inputs_of, sizes_of
 from benchmarks.process import Process, environment
 from benchmarks.rows import STATUSES, Results, Row, read
+from benchmarks.session import Session
 from benchmarks.suites import SUITES, Scale, works_of
 from benchmarks.timing import Contestant, Plan, Race
 from benchmarks.work import Work
@@ -41,17 +42,13 @@ def bench(*arguments, **more):
     )
 
 
-def results_of(folder):
-    return read(folder / "results.json")
-
-
 # From end to end
 
 
 def test_a_quick_run_times_every_suite_and_every_op(tmp_path):
     done = bench("--quick", "--only", "numpy reference", "numpy", "--threads", 1, "--out", tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
-    results = results_of(tmp_path)
+    results = read(tmp_path / "results.json")
     assert {row.suite for row in results.rows} == set(SUITES)
     assert {row.work for row in results.rows if row.suite == "ops"} == set(OPS)
     for row in results.rows:
@@ -93,61 +90,74 @@ def test_a_file_that_is_no_result_is_refused_in_one_line(tmp_path, text):
 # Who is wrong is not timed
 
 
-def own_row(name, tmp_path, *more):
-    done = bench("attention", "--quick", "--only", "numpy", "--add", f"{OWN}:{name}", "--like", "attention",
-                 "--threads", 1, "--out", tmp_path, *more)  # fmt: skip
-    rows = [row for row in results_of(tmp_path).rows if row.contestant.endswith(f":{name}") and row.part == "forward"]
-    return done, rows
+@pytest.fixture
+def here(monkeypatch):
+    """A session on a machine without a GPU, whose facts nobody asks for."""
+    monkeypatch.setattr(machine, "facts", lambda threads: {"torch": {}, "gpu": None})
+    with Session(FAST, 1, ["bench"], ("numpy reference",)) as session:
+        yield session
 
 
-def test_the_users_own_contestant_is_checked_and_timed(tmp_path):
-    done, rows = own_row("attention", tmp_path)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert [row.status for row in rows] == ["ok", "ok"]
-    assert all(0.0 < row.share < 1.0 and row.median > 0.0 for row in rows)
+def own_row(here, name):
+    here.own = (f"{OWN}:{name}", "attention")
+    here.measure(ATTENTION, lambda at: None, lambda row: None)
+    reference, row = here.results.rows
+    assert (reference.status, len(reference.seconds)) == ("ok", 3)
+    return row
 
 
-@pytest.mark.parametrize("name", ["one_scaled_wrongly", "one_key_too_many"])
-def test_a_wrong_kernel_is_refused_and_not_timed(tmp_path, name):
-    done, rows = own_row(name, tmp_path)
-    assert done.returncode == 1
-    assert [row.status for row in rows] == ["wrong", "wrong"]
-    for row in rows:
-        assert row.share > 1.0
-        assert row.seconds == []
-        assert row.median is None
-        assert row.why.startswith("C: ")
+def test_the_users_own_contestant_is_checked_and_timed(here):
+    row = own_row(here, "attention")
+    assert row.status == "ok", row.why
+    assert 0.0 < row.share < 1.0
+    assert len(row.seconds) == 3
+    assert row.median > 0.0
+
+
+@pytest.mark.parametrize("name", ["one_scaled_wrongly", "one_row_wrong"])
+def test_a_wrong_kernel_is_refused_and_not_timed(here, name):
+    row = own_row(here, name)
+    assert row.status == "wrong"
+    assert row.share > 1.0
+    assert (row.seconds, row.median) == ([], None)
+    assert row.why.startswith("C: ")
+
+
+def test_who_becomes_wrong_while_it_is_timed_has_no_time(here):
+    row = own_row(here, "right_at_first")
+    assert row.status == "wrong"
+    assert row.share < 1.0 < row.share_after
+    assert row.seconds == []
+    assert "after timing" in row.why
+
+
+def test_a_wrong_kernel_ends_the_command_with_1(tmp_path):
+    done = bench("attention", "--quick", "--only", "numpy", "--add", f"{OWN}:one_row_wrong", "--like", "attention",
+                 "--threads", 1, "--out", tmp_path)  # fmt: skip
+    assert done.returncode == 1, done.stdout + done.stderr
     assert "Wrong, and not timed" in done.stdout
-
-
-def test_who_becomes_wrong_while_it_is_timed_has_no_time(tmp_path):
-    done, rows = own_row("right_at_first", tmp_path)
-    assert done.returncode == 1
-    assert rows[0].status == "wrong"
-    assert rows[0].share < 1.0 < rows[0].share_after
-    assert rows[0].seconds == []
-    assert "after timing" in rows[0].why
+    assert {row.status for row in read(tmp_path / "results.json").rows if "bench_ones" in row.contestant} >= {"wrong"}
 
 
 @pytest.mark.parametrize(
     ("name", "status"), [("greedy", "out of memory"), ("killed", "out of memory"), ("raising", "failed")]
 )
-def test_no_memory_and_failures_are_rows_and_the_rest_goes_on(tmp_path, name, status):
-    done, rows = own_row(name, tmp_path)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert [row.status for row in rows] == [status, status]
-    assert all(row.why and not row.seconds for row in rows)
+def test_no_memory_and_failures_are_rows_and_the_rest_goes_on(here, name, status):
+    row = own_row(here, name)
+    assert row.status == status
+    assert row.why
+    assert not row.seconds
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize(("B", "n", "v"), [(1, 8, 11), (3, 40, 1100)])
-def test_a_wrong_gradient_of_a_model_is_refused_and_a_right_one_is_not(dtype, B, n, v):
-    """The larger of the two is judged by a slice and by the error of each whole tensor."""
-    if (dtype, B) == ("float64", 3):
-        B, n, v = 2, 12, 40
-    work = Work("train", "gpt_step", "step", {**sizes_of("gpt", B, 2, n, 4, v), "dropout": 0.1}, dtype)
+@pytest.mark.parametrize("small", [True, False])
+def test_a_wrong_gradient_of_a_model_is_refused_and_a_right_one_is_not(dtype, small, monkeypatch):
+    """What is not small is judged by a slice, and by the error of each whole tensor."""
+    monkeypatch.setattr(judge, "MANY", 2**22 if small else 0)
+    work = Work("train", "gpt_step", "step", {**sizes_of("gpt", 2, 2, 8, 4, 11), "dropout": 0.1}, dtype)
     inputs, options = inputs_of(work)
     right = judge.truth_of(work, inputs, options)
+    assert (right.slice is None) == small
     prepared = prepare("numpy reference", work, inputs, options)
     prepared.run()
     outputs = prepared.outputs()
@@ -164,8 +174,9 @@ def test_a_wrong_gradient_of_a_model_is_refused_and_a_right_one_is_not(dtype, B,
     assert verdict.compare(missing, right.whole, right, work).wrong
 
 
-def test_a_slice_judges_what_the_whole_is_too_large_for():
-    work = Work("train", "gpt_step", "step", {**sizes_of("gpt", 3, 2, 40, 4, 3000), "dropout": 0.1}, "float32")
+def test_a_slice_judges_what_the_whole_is_too_large_for(monkeypatch):
+    monkeypatch.setattr(judge, "MANY", 0)
+    work = Work("train", "gpt_step", "step", {**sizes_of("gpt", 3, 2, 40, 4, 1100), "dropout": 0.1}, "float32")
     inputs, options = inputs_of(work)
     right = judge.truth_of(work, inputs, options)
     assert right.slice is not None
@@ -188,11 +199,11 @@ def test_a_long_attention_is_judged_at_its_own_size(causal, at):
     prepared.run()
     outputs = prepared.outputs()
     found = verdict.compare(outputs, right.whole, right, work)
-    assert 1e-3 < found.share < 1.0
+    assert 0.05 < found.share < 0.5  # the textbook itself errs by an eighth of what is allowed
     for name in outputs:
         wrong = outputs[name].copy()
         rows = right.whole[name].at[-1]
-        wrong[..., rows[len(rows) * at // 1600], :] *= np.float32(1.01)
+        wrong[..., rows[len(rows) * at // 1600], :] *= np.float32(1.001)
         assert verdict.compare({**outputs, name: wrong}, right.whole, right, work).worst == name
 
 
@@ -204,13 +215,13 @@ def test_the_budget_of_a_sampled_key_is_the_tables_own():
     work = Work("attention", "attention", "forward+backward", {"B": 1, "H": 1, "n": 300, "c": 8}, "float32")
     inputs, options = inputs_of(work)
     precision = judge.precision_of("float32")
-    _, keys = judge_attention.sampled(work, inputs, options, precision)
+    sampled = judge_attention.sampled(work, inputs, options, precision)
     wide = {name: X.astype(np.float64) for name, X in inputs.items()}
     upstream = {"dC": wide.pop("dC")}
     whole = OPS["attention"].exact(Case(wide, options, upstream), precision)
-    for name, (exact, budget, at) in keys.items():
-        assert np.allclose(exact, whole[name].value[at].astype(np.float64), rtol=1e-9, atol=1e-12)
-        ratio = budget / whole[name].budget()[at]
+    for name, found in sampled.items():
+        assert np.allclose(found.exact, whole[name].value[found.at].astype(np.float64), rtol=1e-9, atol=1e-12)
+        ratio = found.budget / whole[name].budget()[found.at]
         assert 0.9 < ratio.min() <= ratio.max() < 1.1
 
 
@@ -227,7 +238,7 @@ def test_generated_tokens_are_judged_and_a_near_tie_is_forgiven():
     ids = outputs["ids"].copy()
     ids[1, 2] = (ids[1, 2] + 1) % 40
     assert verdict.compare({**outputs, "ids": ids}, right.whole, right, work).wrong
-    right.gaps[1, 2, ids[1, 2]] = right.whole["logits"].budget
+    right.gaps[1, 2, ids[1, 2]] = right.whole["logits"].rms
     assert not verdict.compare({**outputs, "ids": ids}, right.whole, right, work).wrong
 
 
@@ -288,7 +299,7 @@ def test_who_is_stopped_keeps_its_samples():
 
 def test_ctrl_c_keeps_what_was_measured(tmp_path):
     command = [sys.executable, "-u", "-m", "benchmarks", "attention", "--only", "numpy reference", "numpy"]
-    command += ["--sizes", *["1,1,8,4"] * 300, "--out", str(tmp_path), "--seconds", "0.01"]
+    command += ["--quick", "--sizes", *["1,1,8,4"] * 300, "--out", str(tmp_path)]
     running = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     said = ""
     while "attention, attention forward+backward" not in said:
@@ -297,7 +308,7 @@ def test_ctrl_c_keeps_what_was_measured(tmp_path):
     rest, _ = running.communicate(timeout=60)
     assert running.returncode == 130, rest
     assert "Stopped; what was measured is" in rest
-    results = results_of(tmp_path)
+    results = read(tmp_path / "results.json")
     assert results.interrupted
     measured = [row for row in results.rows if row.suite == "attention" and row.status == "ok"]
     assert measured
@@ -337,19 +348,23 @@ def test_a_worker_says_which_kernel_ran_and_what_it_held(monkeypatch, tmp_path):
         process.end()
 
 
-def test_gpu_rows_stand_where_there_is_no_gpu(tmp_path, monkeypatch):
-    from benchmarks import session
-
-    monkeypatch.setattr(session, "torch_ones", lambda: [Contestant("torch cuda eager", "cuda")])
-    with session.Session(FAST, 1, ["bench"], ("torch cuda eager", "numpy reference")) as here:
-        here.results.machine["gpu"] = None
-        here.measure(ATTENTION, lambda at: None, lambda row: None)
-        rows = {row.contestant: row for row in here.results.rows}
-        assert rows["numpy reference"].status == "ok"
-        gpu = rows["torch cuda eager"]
-        expected = "no GPU" if here.results.machine["torch"] is not None else "not installed"
-        assert (gpu.status, gpu.seconds, gpu.median) == (expected, [], None)
-        assert gpu.why
+def test_gpu_rows_stand_where_there_is_no_gpu(here, monkeypatch):
+    monkeypatch.setattr(
+        session, "torch_ones", lambda: [Contestant("torch cuda eager", "cuda"), Contestant("torch eager")]
+    )
+    here.only = ()
+    here.results.machine["torch"] = None
+    here.measure(ATTENTION, lambda at: None, lambda row: None)
+    here.results.machine["torch"] = {}
+    here.only = ("torch cuda eager",)
+    here.measure(ATTENTION, lambda at: None, lambda row: None)
+    rows = [row for row in here.results.rows if row.contestant.startswith("torch")]
+    assert [(row.contestant, row.status) for row in rows] == [
+        ("torch cuda eager", "not installed"),
+        ("torch eager", "not installed"),
+        ("torch cuda eager", "no GPU"),
+    ]
+    assert all(row.why and not row.seconds and row.median is None for row in rows)
 
 
 # What can be asked

@@ -20,7 +20,7 @@ def one_scaled_wrongly(Q, K, V, *, causal=False):
     return attention(Q * np.float32(1.001), K, V, causal=causal)
 
 
-def one_key_too_many(Q, K, V, *, causal=False):
+def one_row_wrong(Q, K, V, *, causal=False):
     """Right but for the last row of the last head."""
     C = attention(Q, K, V, causal=causal)
     C[..., -1, -1, :] *= np.float32(1.0 + 1e-4)
