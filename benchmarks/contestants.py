@@ -65,9 +65,7 @@ def _module(contestant: str) -> Any:
 class Pair:
     """An op of the table as a forward and its backward."""
 
-    def __init__(
-        self, op: Op, forward: Any, backward: Any, part: str, inputs: Inputs, options: dict[str, Any]
-    ) -> None:
+    def __init__(self, op: Op, forward: Any, backward: Any, part: str, inputs: Inputs, options: dict[str, Any]) -> None:
         self.op, self.part, self.options = op, part, options
         self.operands, upstream = case_of(op, inputs)
         self.arguments = op.arguments(self.operands)
@@ -121,17 +119,15 @@ class Step:
         params = {name: X for name, X in inputs.items() if "." in name}
         arguments = (params, inputs["ids"], inputs["targets"])
         forward, backward = getattr(module, loss), getattr(module, f"{loss}_backward")
-        whole = getattr(module, f"{loss}_gradients", None)
+        at_once: Callable[..., tuple[Any, Any]] | None = getattr(module, f"{loss}_gradients", None)
 
-        def apart() -> tuple[Any, Any]:
+        def step() -> tuple[Any, Any]:
+            if at_once is not None:
+                return at_once(1.0, *arguments, **options)
             Y, cache = forward(*arguments, **options)
             return Y, backward(1.0, cache)
 
-        def at_once() -> tuple[Any, Any]:
-            Y, grads = whole(1.0, *arguments, **options)
-            return Y, grads
-
-        self.step: Callable[[], tuple[Any, Any]] = apart if whole is None else at_once
+        self.step = step
         self.loss: Any = None
         self.grads: Any = None
 
@@ -186,4 +182,6 @@ def prepare_own(spec: str, work: Work, inputs: Inputs, options: dict[str, Any]) 
     if candidate.op.differentiable:
         return Pair(candidate.row, forward, backward, work.part, inputs, own)
     row = candidate.row
-    return Pair(row, lambda *arguments, **named_ones: (forward(*arguments, **named_ones), None), None, "forward", inputs, own)
+    return Pair(
+        row, lambda *arguments, **named_ones: (forward(*arguments, **named_ones), None), None, "forward", inputs, own
+    )

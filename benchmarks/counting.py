@@ -68,8 +68,11 @@ def bytes_of(work: Work) -> float | None:
     if work.work == "copy":
         return 2.0 * s["n"] * item
     if work.work == "generate" and work.extra["cache"]:
-        return work.extra["tokens"] * matrix_parameters(s) * item  # every weight once a token, whatever the batch
-    rows, times = s.get("B", 1) * s.get("n", 1), {"forward": 1.0, "backward": 1.5, "forward+backward": 2.5}.get(work.part)
+        return (
+            float(work.extra["tokens"]) * matrix_parameters(s) * item
+        )  # every weight once a token, whatever the batch
+    rows = s.get("B", 1) * s.get("n", 1)
+    times = {"forward": 1.0, "backward": 1.5, "forward+backward": 2.5}.get(work.part)
     if times is None:
         return None
     if work.work in ("softmax", "log_softmax"):

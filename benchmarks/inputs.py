@@ -20,7 +20,13 @@ ROWWISE = ("softmax", "log_softmax")
 ELEMENTWISE = ("relu", "tanh", "gelu", "dropout")
 MODELS = ("gpt", "gpt_loss", "generative_rnn", "generative_rnn_loss")
 STEPS = ("gpt_step", "rnn_step")
-UPSTREAM = {"attention": "dC", "simple_attention": "dC", "self_attention": "dC", "softmax": "dA", "cross_entropy": "dloss"}
+UPSTREAM = {
+    "attention": "dC",
+    "simple_attention": "dC",
+    "self_attention": "dC",
+    "softmax": "dA",
+    "cross_entropy": "dloss",
+}
 
 
 def sizes_of(op: str, B: int, H: int, n: int, c: int, v: int) -> Sizes:

@@ -17,9 +17,7 @@ from equivalence_tests.ops import Op
 class Autograd:
     """On the CPU, with torch's own number of threads."""
 
-    def __init__(
-        self, op: Op, forward: Callable[..., Any], part: str, inputs: Inputs, options: dict[str, Any]
-    ) -> None:
+    def __init__(self, op: Op, forward: Callable[..., Any], part: str, inputs: Inputs, options: dict[str, Any]) -> None:
         if part == "backward" or op.model:
             raise NotOffered(f"{op.name}, {part}, of a torch function of one's own")
         operands, upstream = case_of(op, inputs)
