@@ -1,4 +1,7 @@
-"""transformers' GPT-2 as a peer: the same numbers under its own names, trained and decoded as its users do."""
+"""transformers' GPT-2 as a peer: the same numbers under its own names, trained and decoded as its users do.
+
+Its head is given the bias that ours has, so that it is the same function and can be judged.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +20,10 @@ Names = dict[str, tuple[list[str], bool]]
 
 
 def prepare(work: Work, inputs: Inputs, options: dict[str, Any], device: str) -> Timed:
-    """NotOffered for what GPT-2 cannot be: a bias in the head, or heads of another width."""
+    """NotOffered for what GPT-2 cannot be: heads of another width."""
     config: GPTConfig = options["config"]
-    if config.num_heads * config.head_dim != config.embedding_dim or inputs["lm_head.bias"].any():
-        raise NotOffered("GPT-2 has no bias in its head, and its heads are embedding_dim / num_heads wide")
+    if config.num_heads * config.head_dim != config.embedding_dim:
+        raise NotOffered("GPT-2's heads are embedding_dim / num_heads wide")
     if work.work == "generate" and not options["cache"]:
         raise NotOffered("transformers decodes with its cache")
     model = _gpt2({name: tensor(X, "cpu") for name, X in inputs.items()}, config).to(device)
@@ -30,7 +33,7 @@ def prepare(work: Work, inputs: Inputs, options: dict[str, Any], device: str) ->
 
 
 class Step(Timed):
-    """Loss and gradients; that of the head's bias, which GPT-2 does not have, is missing."""
+    """Loss and gradients, without those of its own biases of attention, which are 0."""
 
     def __init__(self, model: Any, config: GPTConfig, ids: Tensor, targets: Tensor, device: str) -> None:
         super().__init__(device)
@@ -83,6 +86,7 @@ def names_of(config: GPTConfig) -> Names:
         "transformer.wpe.weight": (["position_embedding.weight"], False),
         "transformer.ln_f.weight": (["norm.scale"], False),
         "transformer.ln_f.bias": (["norm.shift"], False),
+        "lm_head.bias": (["lm_head.bias"], False),
     }
     if not config.tied_head:
         names["lm_head.weight"] = (["lm_head.weight"], False)
@@ -122,6 +126,7 @@ def _gpt2(params: dict[str, Tensor], config: GPTConfig) -> Any:
             eos_token_id=None,
         )
     )
+    model.lm_head.bias = torch.nn.Parameter(torch.zeros(config.vocab_size))
     model.generation_config = GenerationConfig(pad_token_id=0)
     named = dict(model.named_parameters())
     with torch.no_grad():
