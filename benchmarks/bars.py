@@ -87,9 +87,10 @@ FORWARD = Contest("attention", "attention", "forward", {"H": 8, "c": 64}, FAST, 
 BOTH = replace(FORWARD, part="forward+backward")
 ONE_HEAD = replace(BOTH, sizes={"H": 1, "c": 64, "n": 65_536}, others=())
 RNN = Contest("train", "rnn_step", "step", {"B": 32, "n": 256, "d": 384, "v": 60_198}, FAST, (EAGER, CHUNKED))
-RECURRENCE = Contest("recurrence", "recurrence", "forward+backward", {"B": 32, "n": 256, "d": 384}, FAST, (EAGER,))
+RECURRENCE = Contest("recurrence", "rnn", "forward+backward", {"B": 32, "n": 256, "d": 384}, FAST, (EAGER,))
 GPT2: Sizes = {"d": 768, "L": 12, "H": 12, "v": 50_257}
 DECODE = Contest("generate", "generate", "generate", GPT2, FAST, ("transformers",), {"cache": True})
+CACHED = replace(DECODE, others=())
 
 GPT = "GPT training step, 6 layers, width 384, n 256"
 SMALL, LARGE = f"{GPT}, vocabulary 8,000, batch 8", f"{GPT}, vocabulary 60,198, batch 32"
@@ -111,5 +112,5 @@ BARS = (
     Bar(f"{SMALL}: the textbook", "at most 2 x torch eager's time", TEXTBOOK, 2.0, False, slowdown, ratio),
     _faster("a tiny GPT's training step, width 16, 1 layer, n 16, batch 1", "at least 4 x torch eager", TINY, 4.0),
     _faster(DECODING, "at least 2.5 x transformers", DECODE, 2.5),
-    Bar(DECODING, "at least 80 % of the matrix-vector bandwidth", DECODE, 0.80, True, share_of_bandwidth, percent),
+    Bar(DECODING, "at least 80 % of the matrix-vector bandwidth", CACHED, 0.80, True, share_of_bandwidth, percent),
 )

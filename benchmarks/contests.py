@@ -132,8 +132,8 @@ def _named(name: str, rows: Iterable[Row]) -> list[Row]:
 
 def _ours(name: str, rows: Iterable[Row]) -> Row:
     found = _named(name, rows)
-    if not found:
-        raise Absent(f"no row of {name}")
+    if len(found) != 1:
+        raise Absent(f"{len(found) or 'no'} {'rows' if found else 'row'} of {name}")
     [row] = found
     if row.status in ("wrong", "out of memory", "failed"):
         raise Refused(f"{name}: {row.status}. {row.why}".strip())

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from benchmarks.ratios import is_timed
 from benchmarks.rows import Results, Row
-from benchmarks.units import short
+from benchmarks.units import part_in_words, short
 
 COPIES = ("copy to device", "copy to host")
 Curve = list[tuple[float, float]]  # size and seconds, in the order of the sizes
@@ -79,9 +79,10 @@ def sentence(race: Race) -> str:
     """From which size on the GPU wins, both ways of counting."""
     with_copies = _least(point for curve in race.with_copies().values() for point in curve)
     wins = _wins(race, race.best("cuda"))
+    work = f"{race.name}, {part_in_words(race.part)}"
     if not with_copies:
-        return f"{race.name}, {race.part}: the GPU {wins}; copies were not timed."
-    return f"{race.name}, {race.part}: the GPU {wins}; with the copies it {_wins(race, with_copies)}."
+        return f"{work}: the GPU {wins}; copies were not timed."
+    return f"{work}: the GPU {wins}; with the copies it {_wins(race, with_copies)}."
 
 
 def _wins(race: Race, curve: Curve) -> str:

@@ -13,7 +13,7 @@ from benchmarks.crossing import Race, races, sentence
 from benchmarks.drawing import GREY, NoPicture, ink, label_ends, logarithmic, look, plain
 from benchmarks.ratios import is_timed
 from benchmarks.rows import Results, Row
-from benchmarks.units import shown_sizes
+from benchmarks.units import part_in_words, shown_sizes
 from equivalence_tests.pictures import new_figure
 
 NO_GPU = "no GPU here: nothing is claimed"
@@ -35,7 +35,7 @@ def attention_curves(results: Results) -> Figure:
     for axes, (part, found) in zip(figure.subplots(1, len(drawn), squeeze=False)[0], drawn, strict=True):
         causal = "causal, " if all(row.settings.get("causal", row.sizes.get("causal", True)) for row in found) else ""
         sizes = {name: size for name, size in found[0].sizes.items() if name not in ("n", "m", "causal")}
-        plain(axes, f"{part.replace('+', ' and ')}: {causal}{shown_sizes(sizes)}")
+        plain(axes, f"{part_in_words(part)}: {causal}{shown_sizes(sizes)}")
         _lines(axes, found, lambda row: float(row.sizes["n"]), "n")
     figure.suptitle("Attention, float32: median time against n", fontsize=12)
     return figure
@@ -48,7 +48,7 @@ def crossover_curves(results: Results) -> Figure:
         raise NoPicture("the crossover was not timed at two sizes")
     figure = new_figure(5.2 * len(found) + 0.4, 4.8)
     for axes, race in zip(figure.subplots(1, len(found), squeeze=False)[0], found, strict=True):
-        plain(axes, f"{race.name}, {race.part.replace('+', ' and ')}")
+        plain(axes, f"{race.name}, {part_in_words(race.part)}")
         _lines(axes, race.rows, race.x, race.axis, _with_copies(axes, race))
         if not race.has_gpu:
             axes.text(0.03, 0.97, NO_GPU, transform=axes.transAxes, color=ink(GREY), fontsize=11, va="top")

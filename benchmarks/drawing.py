@@ -20,6 +20,8 @@ COLOURS = {
     "torch sdpa": "#e69f00",
     "torch compile": "#cc79a7",
     "transformers": "#404040",
+    "numpy": "#0072b2",  # a library itself, its matrix products and copies
+    "torch": "#d55e00",
 }
 BROUGHT = "#009e73"  # the user's own
 # Of a whole, light enough for black letters; the last is the rest.
@@ -39,12 +41,17 @@ class Look:
     marker: str
 
 
+def family(contestant: str) -> str:
+    """Who it is, wherever it runs and whatever its variant; a contestant of the user's is a family of its own."""
+    name = contestant.replace(" cuda", "")
+    return next((known for known in COLOURS if name.startswith(known)), contestant)
+
+
 def look(contestant: str, device: str = "cpu") -> Look:
     """The same in every picture: the colour says who, open dashes say on a GPU, dots a variant (a back end, a loss)."""
     on_gpu = device == "cuda" or " cuda" in contestant
-    name = contestant.replace(" cuda", "")
-    who = next((known for known in COLOURS if name.startswith(known)), None)
-    if who is None:
+    name, who = contestant.replace(" cuda", ""), family(contestant)
+    if who not in COLOURS:
         return Look(BROUGHT, "-", "D")
     variant = name != who
     marker = next((VARIANTS[word] for word in VARIANTS if word in name), "v")

@@ -11,10 +11,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter
 
-from benchmarks.drawing import GREY, NoPicture, ink, look, plain, spread_out, times
+from benchmarks.drawing import GREY, NoPicture, family, ink, look, plain, spread_out, times
 from benchmarks.ratios import is_timed
 from benchmarks.rows import Results, Row
-from benchmarks.units import shown_sizes
+from benchmarks.units import part_in_words, shown_sizes
 from equivalence_tests.pictures import new_figure
 
 UNIT_ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "tf32": 2.0**-11, "bfloat16": 2.0**-8}
@@ -37,7 +37,7 @@ def roofline(results: Results) -> Figure:
     intensities = [_intensity(column[0]) for column in columns]
     x = np.geomspace(min([*intensities, 0.25]) / 2.0, max([*intensities, 64.0]) * 2.0, 200)
     for name, (peak, bandwidth) in roofs.items():
-        style = look(f"{name} eager" if name == "torch" else f"{name} fast")
+        style = look(name)
         axes.plot(x, np.minimum(peak, bandwidth * x), color=style.colour, lw=2)
         said = f"{name}: {peak / 1e9:,.0f} GFLOP/s, {bandwidth / 1e9:,.0f} GB/s"
         axes.annotate(said, (x[-1], peak), ha="right", va="bottom", fontsize=9, color=ink(style.colour))
@@ -113,16 +113,17 @@ def errors_and_times(results: Results) -> Figure:
     works = _works(results)
     if not works:
         raise NoPicture("no work was timed in two dtypes with its error known")
-    figure = new_figure(4.8 * len(works) + 1.2, 4.4)
+    width = 4.6 * len(works) + 2.0
+    figure = new_figure(width, 4.8)
     panels = figure.subplots(1, len(works), squeeze=False, sharey=True)[0]
-    contestants: dict[str, str] = {}
+    families: dict[str, str] = {}
     for axes, rows in zip(panels, works, strict=True):
-        plain(axes, f"{rows[0].work}, {rows[0].part.replace('+', ' and ')}\n{shown_sizes(rows[0].sizes)}")
+        plain(axes, f"{rows[0].work}, {part_in_words(rows[0].part)}\n{shown_sizes(rows[0].sizes)}")
         for row in rows:
             colour = look(row.contestant, row.device).colour
             marker = MARKERS[row.dtype]
             axes.plot(row.median, relative_error(row), ls="none", marker=marker, ms=7, color=colour, alpha=0.9)
-            contestants.setdefault(row.contestant, colour)
+            families.setdefault(family(row.contestant), colour)
         axes.set(xscale="log", yscale="log")
         axes.margins(0.12)
         low, high = axes.get_xlim()
@@ -136,10 +137,10 @@ def errors_and_times(results: Results) -> Figure:
         at: dict[str, Any] = {"xy": (1.01, UNIT_ROUNDOFF[dtype]), "xycoords": ("axes fraction", "data"), "va": "center"}
         panels[-1].annotate(f"u of {dtype}", **at, fontsize=8, color=GREY)
     panels[0].set_ylabel("largest error, relative to the tensor's largest element")
-    dots = [Line2D([], [], color=colour, marker="o", ls="none") for colour in contestants.values()]
+    dots = [Line2D([], [], color=colour, marker="o", ls="none") for colour in families.values()]
     dots += [Line2D([], [], color=GREY, marker=marker, ls="none") for marker in map(MARKERS.__getitem__, shown)]
-    names = [*contestants, *shown]
-    figure.legend(dots, names, ncols=min(6, len(dots)), fontsize=8.5, frameon=False, loc="outside lower center")
+    names = [*families, *shown]
+    figure.legend(dots, names, ncols=max(3, int(width / 1.8)), fontsize=8.5, frameon=False, loc="outside lower center")
     figure.suptitle("Error against time", fontsize=12)
     return figure
 

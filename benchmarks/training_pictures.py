@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 
 from benchmarks.drawing import GREY, PARTS, NoPicture, ink, label_ends, look, plain
 from benchmarks.rows import Results, Row
-from benchmarks.units import duration, percent, round_duration, shown_sizes
+from benchmarks.units import duration, round_duration, shown_sizes
 from equivalence_tests.pictures import new_figure
 
 SHARES, LOSSES = " share", "loss against time"
@@ -33,7 +33,7 @@ def step_shares(results: Results) -> Figure:
         for rank, part in enumerate([*named, "other"]):
             seconds = other if part == "other" else parts.get(part, 0.0)
             axes.barh(at, seconds, 0.62, left, color=PARTS[rank if part != "other" else -1], edgecolor="white")
-            said = [part, percent(seconds / total)]
+            said = [part, f"{seconds / total:.0%}"]
             if seconds > ROOM * longest * len(said[1]):
                 fits = said if seconds > ROOM * longest * len(part) else said[1:]
                 axes.text(left + seconds / 2.0, at, "\n".join(fits), ha="center", va="center", fontsize=8)

@@ -16,8 +16,13 @@ def duration(seconds: float | None) -> str:
 
 
 def round_duration(seconds: float) -> str:
-    """Of a tick on an axis: 10 ms, without a point."""
-    return duration(seconds).replace(".00 ", " ").replace(".0 ", " ")
+    """Of a tick on an axis: 10 ms and 1.2 s, without zeros after the point."""
+    number, unit = duration(seconds).split()
+    return f"{number.rstrip('0').rstrip('.') if '.' in number else number} {unit}"
+
+
+def part_in_words(part: str) -> str:
+    return part.replace("+", " and ")
 
 
 def memory(count: float | None) -> str:
@@ -34,9 +39,10 @@ def digits(value: float) -> str:
     """Three significant digits, never an exponent below a million."""
     if value == 0.0:
         return "0"
-    if abs(value) >= 100.0:
-        return f"{value:,.0f}"
-    return f"{value:.2f}" if abs(value) < 10.0 else f"{value:.1f}"
+    for least, places in ((100.0, 0), (10.0, 1), (0.1, 2)):
+        if abs(value) >= least:
+            return f"{value:,.{places}f}"
+    return f"{value:.2g}"
 
 
 def share(value: float | None) -> str:
@@ -47,7 +53,8 @@ def share(value: float | None) -> str:
 
 
 def percent(value: float | None) -> str:
-    return "" if value is None else f"{100.0 * value:.0f} %"
+    """Three digits, so that 39.6 % is not taken for 40 %."""
+    return "" if value is None else f"{digits(100.0 * value)} %"
 
 
 def shown_sizes(sizes: Sizes) -> str:

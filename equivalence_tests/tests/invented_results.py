@@ -61,7 +61,7 @@ def invented(seed: int = 0, gpu: bool = False) -> Results:
         made.add(
             "generate", "generate", "generate", {"B": 1, **DECODE.sizes}, seconds, [contestant], bytes=5e8, tokens=1
         )
-    made.add("recurrence", "recurrence", "forward+backward", RECURRENCE.sizes, 0.039, [FAST, "torch eager"])
+    made.add("recurrence", "rnn", "forward+backward", RECURRENCE.sizes, 0.039, [FAST, "torch eager"])
     for work, n in (("softmax", 2**18), ("layer_norm", 2**20), ("linear", 2**22)):
         work_done = {"flops": 1.0 * n * (200.0 if work == "linear" else 1.0), "bytes": 8.0 * n}
         made.add("ops", work, "forward", {"n": n}, n * 2e-9, [FAST, REFERENCE, "torch eager"], **work_done)
