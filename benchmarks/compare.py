@@ -5,6 +5,7 @@ A change counts only if no run of one file overlaps the other's: the fastest new
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,21 +14,14 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from benchmarks.ratios import is_timed
+from benchmarks.ratios import asked_of, is_timed
 from benchmarks.rows import Results, Row, read
 from benchmarks.units import digits, duration, part_in_words, shown_sizes
+from equivalence_tests.flags import Parser
 
 NO_REGRESSION, REGRESSION, CANNOT = 0, 1, 2
 BROKEN = ("wrong", "out of memory", "failed")
-HARDWARE = (
-    "cpu",
-    "core",
-    "gpu",
-    "memory",
-    "processor",
-    "system",
-    "driver",
-)  # the rest of a machine's facts is software
+HARDWARE = ("cpu", "core", "gpu name", "memory", "processor")  # a machine's other facts are of its software
 
 
 @dataclass(frozen=True)
@@ -53,17 +47,21 @@ class Comparison:
 
 
 def compare(old: Results, new: Results) -> Comparison:
-    before, after = ({row.key: row for row in results.rows} for results in (old, new))
+    before, after = ({_key(row): row for row in results.rows} for results in (old, new))
     changes = []
     for key in before.keys() & after.keys():
         kind = _kind(before[key], after[key])
         if kind:
             changes.append(Change(before[key], after[key], kind))
     place = {key: i for i, key in enumerate(after)}
-    changes.sort(key=lambda change: place[change.new.key])
+    changes.sort(key=lambda change: place[_key(change.new)])
     both = sum(is_timed(before[key]) and is_timed(after[key]) for key in before.keys() & after.keys())
     differing = _differing(_flat(old.machine), _flat(new.machine))
     return Comparison(changes, both, len(before.keys() - after.keys()), len(after.keys() - before.keys()), differing)
+
+
+def _key(row: Row) -> tuple[Any, ...]:
+    return (*row.key, *asked_of(row).items())
 
 
 def _kind(old: Row, new: Row) -> str:
@@ -87,6 +85,18 @@ def _differing(old: dict[str, str], new: dict[str, str]) -> dict[str, tuple[str,
     names = [*old, *(name for name in new if name not in old)]
     pairs = {name: (old.get(name, "-"), new.get(name, "-")) for name in names}
     return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parse = Parser(
+        prog="gemelos bench compare",
+        description="What became slower or faster from one result file to another: only where no run of one is among those "
+        "of the other. Exit status: 0 nothing slower or broken, 1 something, 2 if they cannot be compared.",
+    )
+    parse.add_argument("old", type=Path, metavar="A.json")
+    parse.add_argument("new", type=Path, metavar="B.json")
+    given = parse.parse_args(argv)
+    return run(given.old, given.new, Console(highlight=False))
 
 
 def run(old: Path, new: Path, say: Console) -> int:

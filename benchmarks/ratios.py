@@ -10,6 +10,8 @@ import numpy as np
 
 from benchmarks.rows import Row, Sizes
 
+ASKED = ("causal", "cache", "tokens", "tied")  # settings that the work has, and not the contestant
+
 
 @dataclass(frozen=True)
 class Spread:
@@ -31,6 +33,16 @@ def times(slower: Row, faster: Row) -> Spread:
     """slower / faster. Sample i of both was taken in round i, so what slows the machine for a while slows both."""
     # Not strict: an interrupted round has reached the first contestants only.
     return spread(one / other for one, other in zip(slower.seconds, faster.seconds, strict=False))
+
+
+def asked_of(row: Row) -> dict[str, Any]:
+    """What a work says besides its sizes: two rows that differ in it are not of one work."""
+    return {name: row.settings[name] for name in ASKED if name in row.settings}
+
+
+def same_work(row: Row, other: Row) -> bool:
+    """Of one suite, work and part."""
+    return (row.sizes, row.dtype, asked_of(row)) == (other.sizes, other.dtype, asked_of(other))
 
 
 def is_timed(row: Row) -> bool:

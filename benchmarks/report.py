@@ -11,7 +11,7 @@ from benchmarks.crossing import races, sentence
 from benchmarks.curves import NO_GPU
 from benchmarks.peaks import model_flops_share
 from benchmarks.plots import Picture, draw
-from benchmarks.ratios import Spread, is_timed, times
+from benchmarks.ratios import Spread, asked_of, is_timed, same_work, times
 from benchmarks.rows import Results, Row
 from benchmarks.training_pictures import LOSSES, SHARES
 from benchmarks.units import digits, duration, memory, part_in_words, percent, share, shown_sizes
@@ -71,17 +71,19 @@ def markdown(results: Results, pictures: Sequence[Picture]) -> str:
 
 def machine_block(results: Results) -> str:
     facts = {**results.machine, "commit": results.commit, "command": results.command, "started": results.started}
-    lines = [f"* {name}: {_fact(value)}" for name, value in facts.items()]
+    lines = [f"* {name}: {_fact(value, name)}" for name, value in facts.items()]
     minutes = f"{results.seconds / 60.0:.1f} minutes" if results.seconds >= 60.0 else f"{results.seconds:.0f} s"
     return "\n".join([*lines, f"* took: {minutes}"])
 
 
-def _fact(value: Any) -> str:
+def _fact(value: Any, name: str = "") -> str:
     if isinstance(value, dict):
-        return ", ".join(f"{name} {_fact(each)}" for name, each in value.items()) or "none"
+        return ", ".join(f"{key} {_fact(each, key)}" for key, each in value.items()) or "none"
     if isinstance(value, list):
         return "; ".join(_fact(each) for each in value) or "none"
-    return {None: "none", True: "yes", False: "no"}.get(value, str(value))
+    if value is None or isinstance(value, bool):
+        return {None: "none", True: "yes", False: "no"}[value]
+    return memory(value) if name == "memory" and isinstance(value, int) else str(value)
 
 
 # The bars
@@ -145,7 +147,7 @@ def _suite_table(rows: Sequence[Row], results: Results) -> str:
     above = ""
     for row in rows:
         timed = is_timed(row)
-        sizes = shown_sizes(row.sizes) + ("" if row.dtype == "float32" else f", **{row.dtype}**")
+        sizes = _sizes(row)
         shown.append(
             {
                 "part": row.part if row.work.endswith(SHARES) else "",
@@ -168,9 +170,20 @@ def _suite_table(rows: Sequence[Row], results: Results) -> str:
     return table(head, [[cells[name] for name in head] for cells in shown])
 
 
+def _sizes(row: Row) -> str:
+    """And what else makes the work another one; causal attention is the rule."""
+    asked = asked_of(row)
+    words = [shown_sizes(row.sizes)]
+    words += ["not causal"] if not asked.get("causal", True) else []
+    words += [f"{asked['tokens']} tokens"] if "tokens" in asked else []
+    words += [f"{'with' if asked['cache'] else 'without'} cache"] if "cache" in asked else []
+    words += [f"**{row.dtype}**"] if row.dtype != "float32" else []
+    return ", ".join(word for word in words if word)
+
+
 def _beside_fast(row: Row, rows: Sequence[Row]) -> str:
     """How many times as long as the fast NumPy, round by round."""
-    same = [each for each in rows if (each.sizes, each.dtype, each.contestant) == (row.sizes, row.dtype, FAST)]
+    same = [each for each in rows if each.contestant == FAST and same_work(each, row)]
     if row.contestant == FAST or not (is_timed(row) and any(map(is_timed, same))):
         return ""
     return spread_in_words(times(row, same[0]), lambda value: f"{digits(value)} x")

@@ -33,7 +33,7 @@ def step_shares(results: Results) -> Figure:
         for rank, part in enumerate([*named, "other"]):
             seconds = other if part == "other" else parts.get(part, 0.0)
             axes.barh(at, seconds, 0.62, left, color=PARTS[rank if part != "other" else -1], edgecolor="white")
-            said = [part, f"{seconds / total:.0%}"]
+            said = [part, f"{100.0 * seconds / total:.0f} %"]
             if seconds > ROOM * longest * len(said[1]):
                 fits = said if seconds > ROOM * longest * len(part) else said[1:]
                 axes.text(left + seconds / 2.0, at, "\n".join(fits), ha="center", va="center", fontsize=8)

@@ -170,8 +170,16 @@ def test_every_row_stands_in_the_report(written):
             assert any(f"| {duration(row.median)} |" in line for line in own), row
         else:
             assert any(f"| {row.status}: {row.why} |" in line for line in own), row
-    for fact in (*results.machine.values(), results.command, results.commit):
-        assert fact is None or str(fact) in page
+    for fact in (
+        "Invented 9000",
+        "kernel SkylakeX",
+        "memory 137 GB",
+        "memory: 34.4 GB",
+        results.command,
+        results.commit,
+    ):
+        assert fact in page
+    assert "n 32, d 768, L 12, H 12, v 50,257, 64 tokens, without cache" in page
     assert "Y is 41 times its budget off." in page
 
 
@@ -223,7 +231,7 @@ def test_the_share_of_the_peak_is_of_this_machine_or_of_the_data_sheet():
     row = Row("ops", "linear", "forward", {}, "float32", "torch cuda eager", "cuda", median=1.0, flops=6.7e12)
     assert report.of_the_peak(row, results) == "10.0 %"
     assert report.of_the_peak(replace(row, device="cpu", flops=4.65e10), results) == "10.0 %"
-    results.machine["gpu"] = "Unheard Of 1"
+    results.machine["gpu"] = {"name": "Unheard Of 1"}
     assert report.of_the_peak(row, results) == "n/a"
 
 
@@ -375,6 +383,19 @@ def test_a_row_that_is_no_longer_right_is_a_regression(tmp_path, status):
     assert compared(tmp_path, new, old)[0] == 0
 
 
+def test_with_and_without_a_cache_are_two_works(tmp_path):
+    """They differ in no size."""
+    old, new = invented(), invented()
+    [row] = [row for row in new.rows if row.contestant == FAST and row.settings.get("cache") is False]
+    row.timed([3.0 * s for s in row.seconds])
+    status, said = compared(tmp_path, old, new)
+    assert status == 1
+    assert "1 slower, 0 faster" in said
+    assert "1 slower, 0 faster" in compared(tmp_path, invented(), new)[1]
+    page = report.markdown(new, [])
+    assert page.count("with cache") == page.count("without cache") == 1
+
+
 def test_rows_are_matched_by_what_they_are_and_not_by_their_place(tmp_path):
     old, new = invented(), invented()
     new.rows.reverse()
@@ -387,15 +408,15 @@ def test_rows_are_matched_by_what_they_are_and_not_by_their_place(tmp_path):
 def test_other_machines_are_said_loudly(tmp_path):
     old, new = invented(), invented()
     assert "DIFFERENT" not in compared(tmp_path, old, new)[1]
-    new.machine["blas"] = "OpenBLAS Haswell, 2 threads"
+    new.machine["blas"] = [{"library": "openblas", "kernel": "Haswell", "threads": 2}]
     status, said = compared(tmp_path, old, new)
     assert "DIFFERENT" not in said
     assert "Haswell" in said
-    new.machine["cpu"] = "Other 1"
+    new.machine["processor"] = "Other 1"
     status, said = compared(tmp_path, old, new)
     assert status == 0
     assert said.startswith("DIFFERENT MACHINES")
-    assert "Invented 9000 -> Other 1" in said
+    assert "Invented 9000, avx512f -> Other 1" in said
 
 
 def test_what_cannot_be_compared_is_2(tmp_path):
