@@ -1,4 +1,25 @@
-"""What is timed, as plain data, and what a contestant has to offer."""
+"""What is timed, as plain data, and what a contestant has to offer.
+
+A module of contestants has
+
+* `names(device) -> list[str]`, device "cpu" or "cuda": its contestants there, without importing its framework;
+* `prepare(contestant, work, inputs, options) -> Prepared`; it raises NotOffered (of equivalence_tests.implementations)
+  where the contestant has no such work, dtype or part, and then there is no row; NotHere where the machine lacks something.
+
+`inputs` and `options` of a work (benchmarks.inputs makes them, from the seed, in every process alike):
+
+* an op of the table: operands by the table's names, in the order of the signature, then the upstream gradients ("dC"; for a
+  model's op the parameters by their keys, "ids", "targets"); options: its keywords, such as {"causal": True};
+* gpt_step and rnn_step, the training steps: parameters by their keys, "ids", "targets"; options: "config" (GPTConfig or
+  RNNConfig) and, of gpt_step, "keep" (None, or the dict of masks). The upstream of the loss is 1;
+* generate: a GPT's parameters and "ids" (B, n), the prompt; options: "config", "tokens" (how many to add, greedily, by the
+  largest logit, with no stop) and "cache" (whether keys and values are kept). Outputs: "ids" (B, tokens), what was added,
+  and "logits" (B, v), those that chose the last one (may be left out);
+* parts "copy to device" and "copy to host" of any of these: the floating arrays and ids of `inputs`, there or back.
+
+Floating arrays are in the work's dtype; in float32 for bfloat16 and tf32. Outputs come back in the work's dtype, for
+bfloat16 in any. `size["dropout"]` above 0 comes with masks.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +35,8 @@ Inputs = dict[str, Array]
 
 @dataclass(frozen=True)
 class Work:
-    """The same for all contestants, each of which makes the inputs itself, from the seed.
-
-    `sizes` are the symbols of the table (B, H, n, c, d, ...; for a model L layers, v words, dropout); `extra` is what
-    a suite says besides, plain data too (such as {"cache": False} of a generation).
-    """
+    """The same for all contestants. `sizes` are the symbols of the table (B, H, n, c, d, ...; of a model L layers, v words,
+    dropout); `extra` is what else there is to say, plain data too, such as {"causal": True}."""
 
     suite: str
     work: str
@@ -40,17 +58,11 @@ class Prepared(Protocol):
         and "d" + the parameter's key; of a part "forward" the outputs alone, of "backward" the gradients alone."""
 
 
-# prepare(contestant, work, inputs, options) -> Prepared, in each module of contestants.
-#
-# Of an op of the table `inputs` holds its operands by the table's names, in the order of the signature, and the upstream
-# gradients ("dC"); `options` its keywords ({"causal": True}). Of gpt_step and rnn_step: the parameters by their keys, "ids"
-# and "targets"; options: "config" (a GPTConfig or RNNConfig) and "keep" (None, or the dict of masks). The upstream of a
-# loss is 1. Floating arrays come in the work's dtype, and in float32 for bfloat16 and tf32.
 Prepare = Callable[[str, Work, Inputs, dict[str, Any]], Prepared]
 
 
 class NotHere(Exception):
-    """A contestant that this machine does not have: `status` is that of the row ("no GPU", "not installed"), `why` a sentence."""
+    """A contestant that this machine cannot run: the row's status ("no GPU", "not installed") and a sentence."""
 
     def __init__(self, status: str, why: str) -> None:
         super().__init__(why)
@@ -58,4 +70,4 @@ class NotHere(Exception):
 
 
 class OutOfMemory(Exception):
-    """What a contestant raises for its framework's own exception of no memory, which the harness does not know."""
+    """What a contestant may raise for its framework's own exception, besides MemoryError."""
