@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from benchmarks.crossing import Race, races, sentence
-from benchmarks.drawing import GREY, NoPicture, ink, label_ends, logarithmic, look, plain
+from benchmarks.drawing import GREY, NoPicture, ink, label_ends, logarithmic, look, plain, times
 from benchmarks.ratios import is_timed
 from benchmarks.rows import Results, Row
 from benchmarks.units import part_in_words, shown_sizes
@@ -89,6 +89,7 @@ def _lines(axes: Axes, rows: Sequence[Row], x: Callable[[Row], float], label: st
     logarithmic(axes, [x(row) for row in rows if is_timed(row) or row in lost], label)
     _crosses(axes, [((row.contestant, row.device), x(row)) for row in lost], last)
     axes.autoscale_view()
+    times(axes.yaxis)
     label_ends(axes, ends)
 
 

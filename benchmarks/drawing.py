@@ -73,7 +73,7 @@ def plain(axes: Axes, title: str = "") -> None:
 
 
 def logarithmic(axes: Axes, x: Sequence[float], xlabel: str) -> None:
-    """Both axes logarithmic: below, the sizes measured; on the left, times in their own units."""
+    """Both axes logarithmic, with ticks at the sizes measured."""
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     sizes = sorted(set(x))
@@ -82,11 +82,12 @@ def logarithmic(axes: Axes, x: Sequence[float], xlabel: str) -> None:
     axes.set_xticks(shown, [short(size) for size in shown], fontsize=9)
     axes.set_xticks([], minor=True)
     axes.set_xlabel(xlabel, fontsize=9)
-    times(axes.yaxis)
 
 
-def times(along: Axis, subs: Sequence[float] = (1.0,)) -> None:
-    along.set_major_locator(LogLocator(10, subs, numticks=12))
+def times(along: Axis) -> None:
+    """Ticks with units, on an axis whose limits are set; in a short range 20 and 50 have a number too."""
+    low, high = along.get_view_interval()
+    along.set_major_locator(LogLocator(10, (1.0, 2.0, 5.0) if high / low < 30.0 else (1.0,), numticks=12))
     along.set_major_formatter(FuncFormatter(lambda seconds, _: round_duration(seconds)))
     along.set_minor_formatter(NullFormatter())
     along.set_tick_params(labelsize=9)

@@ -204,8 +204,8 @@ def _before(suite: str, results: Results) -> list[str]:
     """What is said above a suite's tables."""
     if suite == "roofline":
         said = [
-            f"{name} {value / 1e9:,.0f} {'GFLOP/s' if name.startswith('gemm') else 'GB/s'}"
-            for name, value in results.ceilings.items()
+            f"{name} {digits(value / 1e9)} {'GFLOP/s' if name.startswith('gemm') else 'GB/s'}"
+            for name, value in sorted(results.ceilings.items())
         ]
         return [f"Ceilings: {'; '.join(said)}."] if said else []
     if suite == "crossover":

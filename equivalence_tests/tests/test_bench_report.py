@@ -14,6 +14,7 @@ from benchmarks.curves import NO_GPU
 from benchmarks.peaks import model_flops_share
 from benchmarks.ratios import select, times
 from benchmarks.rows import Results, Row, read
+from benchmarks.suites import Scale, works_of
 from benchmarks.units import digits, duration, memory, percent, share
 from equivalence_tests.tests.invented_results import invented
 
@@ -77,6 +78,18 @@ def test_who_gives_no_right_answer_does_not_meet_its_bar_and_who_is_missing_is_n
         assert find(bar, results).verdict == ("not met" if refused else "not measured")
     results.rows = []
     assert find(bar, results).verdict == "not measured"
+
+
+@pytest.mark.parametrize("bar", BARS, ids=lambda bar: f"{bar.title}: {bar.asked}")
+def test_the_suites_time_what_each_bar_asks_for(bar):
+    """Whatever sizes a suite has besides, there is one such work, or one for every n."""
+    contest = bar.contest
+    works = works_of(contest.suite, Scale(full=True))
+    rows = [Row(w.suite, w.work, w.part, w.sizes, w.dtype, FAST, settings=w.extra) for w in works]
+    found = select(rows, contest.suite, contest.work, contest.part, contest.sizes, contest.settings)
+    lengths = [row.sizes["n"] for row in found]
+    assert len(set(lengths)) == len(lengths) > 0
+    assert len(lengths) == 1 or bar.measure is bars.least_speedup
 
 
 def test_an_opponent_without_memory_is_beaten():
