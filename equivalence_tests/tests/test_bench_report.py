@@ -233,7 +233,9 @@ def test_an_empty_result_gives_a_report_that_says_what_is_missing(tmp_path):
     page = report.write(results, tmp_path).read_text("utf-8")
     assert "Stopped before the end" in page
     assert page.count("not measured") >= len(BARS)
-    for picture in plots.draw(results, tmp_path):
+    pictures = plots.draw(results, tmp_path)
+    assert len(pictures) == 6
+    for picture in pictures:
         assert picture.file is None
         assert f"* {picture.title}: {picture.why}." in page
     assert [path.name for path in tmp_path.iterdir()] == ["report.md"]
@@ -383,6 +385,7 @@ def test_slower_and_faster_beyond_all_runs(tmp_path):
     assert status == 1
     assert "1 slower, 1 faster" in said
     assert f"x slower: {duration(old.rows[0].median)} -> {duration(new.rows[0].median)}  {FAST}" in said
+    assert "train: gpt_step, float32, B 8, n 256, d 384, L 6, H 6, v 8,000" in " ".join(said.split())
     assert compared(tmp_path, new, old)[0] == 1  # what was faster is slower, seen from there
 
 
@@ -438,6 +441,7 @@ def test_what_cannot_be_compared_is_2(tmp_path):
     (tmp_path / "other.json").write_text('{"schema": 7}')
     for other in ("absent.json", "other.json"):
         assert compare.run(tmp_path / "one.json", tmp_path / other, Console(file=page, width=60)) == 2
+        assert compare.main([str(tmp_path / "one.json"), str(tmp_path / other)]) == 2
     nothing = Results({}, "", "", "")
     assert compared(tmp_path, nothing, invented())[0] == 2
 
