@@ -1,13 +1,16 @@
 # Every line can be typed by hand. `make verify` and `make test` do all the set-up first; a second run installs nothing.
 PYTHON ?= python3
 
-.PHONY: verify test lint proof mistakes
+.PHONY: verify test bench lint proof mistakes
 
 verify: .venv/installed
 	.venv/bin/gemelos verify
 
 test: .venv/installed
 	.venv/bin/python -m pytest -n auto --hypothesis-profile ci
+
+bench: .venv/installed
+	.venv/bin/gemelos bench
 
 lint: .venv/installed
 	.venv/bin/ruff check .

@@ -17,10 +17,11 @@ from benchmarks.session import Session, names
 from benchmarks.suites import SUITES, Scale, works_of
 from benchmarks.timing import Plan
 from benchmarks.work import Work
+from equivalence_tests.candidate import op_named
 from equivalence_tests.flags import Parser
 from equivalence_tests.implementations import one_line
 from equivalence_tests.loading import nearest
-from equivalence_tests.request import Request, absolute
+from equivalence_tests.request import Request
 
 OUT = Path("results/bench")
 QUICK = Plan(rounds=3, most=3, seconds=0.0, sample=0.0, pause=0.0)
@@ -132,7 +133,8 @@ def _asked(given: argparse.Namespace) -> tuple[list[Work], Plan, tuple[str, str]
     if (given.add is None) != (given.like is None):
         raise ValueError("--add and --like belong together: a function, and the op that it is like")
     if given.add is not None:
-        own = (absolute(given.add), given.like)
+        op_named(given.like)
+        own = (given.add, given.like)
         candidate = Request(given.add, given.like).candidate()
         causal = "causal" in candidate.plan.names.values() or given.like == "simple_attention"
     asked = tuple(_sizes(text) for text in given.sizes or ())

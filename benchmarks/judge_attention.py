@@ -7,47 +7,75 @@ each of them: they are made tile by tile in float64, and with them, line by line
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+import reference_numpy
+from benchmarks.verdict import rms_of
 from benchmarks.work import Inputs, Work
 from equivalence_tests.arithmetic import Array, Precision
 from equivalence_tests.cases import Case
 from equivalence_tests.ops import OPS
 
 ROWS, KEYS, TILE = 32, 32, 256
-Sampled = dict[str, tuple[Array, Array, Any]]  # exact, budget, and where
 
 
-def sampled(work: Work, inputs: Inputs, options: dict[str, Any], precision: Precision) -> tuple[Sampled, Sampled]:
+@dataclass(frozen=True)
+class Sampled:
+    """Some elements of a tensor: what is exact, its bound, the textbook's rms error there in float32, and where."""
+
+    exact: Array
+    budget: Array
+    rms: float
+    at: Any
+
+
+def sampled(work: Work, inputs: Inputs, options: dict[str, Any], precision: Precision) -> dict[str, Sampled]:
     rng = np.random.default_rng(work.seed + 1)
-    wide = {name: X.astype(np.float64) for name, X in inputs.items()}
-    B, H, n, _ = wide["Q"].shape
+    B, H, n, _ = inputs["Q"].shape
     causal = bool(options.get("causal"))
     count = max(2, min(ROWS, 2**19 // (B * H * n)))
     rows = np.sort(np.concatenate([[n - 1], rng.choice(n - 1, min(count, n) - 1, replace=False)]))
     head = (int(rng.integers(B)), int(rng.integers(H)))
     keys = np.sort(np.concatenate([[0], 1 + rng.choice(n - 1, min(KEYS, n) - 1, replace=False)]))
-    return _rows(wide, rows, causal, precision), _keys(wide, head, keys, causal, precision)
+    narrow, wide = ({name: X.astype(dtype) for name, X in inputs.items()} for dtype in ("float32", "float64"))
+    found = _rows(wide, narrow, rows, causal, precision)
+    textbook = _keys(narrow, head, keys, causal, precision)
+    for name, (exact, budget) in _keys(wide, head, keys, causal, precision).items():
+        found[name] = Sampled(exact, budget, rms_of(textbook[name][0] - exact), (*head, keys))
+    return found
 
 
-def _rows(wide: Inputs, rows: Array, causal: bool, precision: Precision) -> Sampled:
+def _rows(wide: Inputs, narrow: Inputs, rows: Array, causal: bool, precision: Precision) -> dict[str, Sampled]:
+    """The cut by queries is an attention of its own, with the mask that those rows have."""
     at = (slice(None), slice(None), rows)
-    n = wide["K"].shape[-2]
-    operands = {"Q": wide["Q"][at], "K": wide["K"], "V": wide["V"]}
-    options = {"mask": np.arange(n) <= rows[:, None]} if causal else {}
-    found = OPS["attention"].exact(Case(operands, options, {"dC": wide["dC"][at]}), precision)
-    return {name: (found[name].value, found[name].budget(), at) for name in ("C", "dQ")}
+    options: dict[str, Any] = {"mask": np.arange(wide["K"].shape[-2]) <= rows[:, None]} if causal else {}
+    cut, textbook = ({name: X[at] if name in ("Q", "dC") else X for name, X in of.items()} for of in (wide, narrow))
+    upstream = {"dC": cut.pop("dC")}
+    exact = OPS["attention"].exact(Case(cut, options, upstream), precision)
+    C, cache = reference_numpy.attention(textbook["Q"], textbook["K"], textbook["V"], **options)
+    dQ, _, _ = reference_numpy.attention_backward(textbook["dC"], cache)
+    found = {}
+    for name, got in (("C", C), ("dQ", dQ)):
+        value = exact[name].value.astype(np.float64)
+        found[name] = Sampled(value, exact[name].budget(), rms_of(got - value), at)
+    return found
 
 
-def _keys(wide: Inputs, head: tuple[int, int], keys: Array, causal: bool, precision: Precision) -> Sampled:
-    """dV_j = sum_i A_ij dC_i;  dK_j = scale sum_i A_ij (dA_ij - delta_i) Q_i, with their bounds, for the keys j."""
-    Q, K, V, dC = (wide[name][head] for name in ("Q", "K", "V", "dC"))
+def _keys(
+    inputs: Inputs, head: tuple[int, int], keys: Array, causal: bool, precision: Precision
+) -> dict[str, tuple[Array, Array]]:
+    """dV_j = sum_i A_ij dC_i;  dK_j = scale sum_i A_ij (dA_ij - delta_i) Q_i, with their bounds, for the keys j.
+
+    In the dtype of the inputs: float32 shows how far off a plain implementation is.
+    """
+    Q, K, V, dC = (inputs[name][head] for name in ("Q", "K", "V", "dC"))
     (n, c), m = Q.shape, K.shape[0]
     u, scale = precision.unit, 1.0 / math.sqrt(c)
-    A, dA, A_error, dA_error = (np.zeros((n, len(keys))) for _ in range(4))
-    delta, delta_error = np.zeros((n, 1)), np.zeros((n, 1))
+    A, dA, A_error, dA_error = (np.zeros((n, len(keys)), Q.dtype) for _ in range(4))
+    delta, delta_error = np.zeros((n, 1), Q.dtype), np.zeros((n, 1), Q.dtype)
     for first in range(0, n, TILE):
         rows = np.arange(first, min(first + TILE, n))
         last = rows[-1] + 1 if causal else m
@@ -61,11 +89,10 @@ def _keys(wide: Inputs, head: tuple[int, int], keys: Array, causal: bool, precis
     dS = A * inner
     dS_error = A * inner_error + A_error * np.abs(inner) + A_error * inner_error + u * np.abs(dS)
     dOmega, dOmega_error = dS * scale, dS_error * scale + 2.0 * u * np.abs(dS) * scale
-    at = (*head, keys)
 
-    def summed(left: Array, error: Array, right: Array) -> tuple[Array, Array, Any]:
-        budget = error.T @ np.abs(right) + (n + 1) * u * (np.abs(left).T @ np.abs(right)) + precision.tiny
-        return left.T @ right, budget, at
+    def summed(left: Array, error: Array, right: Array) -> tuple[Array, Array]:
+        terms = np.abs(left).T @ np.abs(right)
+        return left.T @ right, error.T @ np.abs(right) + (n + 1) * u * terms + precision.tiny
 
     return {"dK": summed(dOmega, dOmega_error, Q), "dV": summed(A, A_error, dC)}
 
@@ -82,7 +109,7 @@ class _Tile:
         S = Q @ K.T * scale
         S_error = (c + 1 + 2) * u * scale * terms + 2.0 * u * np.abs(S)
         if positions is not None:
-            S = np.where(np.arange(len(K)) <= positions[:, None], S, -np.inf)
+            S = np.where(np.arange(len(K)) <= positions[:, None], S, S.dtype.type(-np.inf))
         top = S.max(-1, keepdims=True)
         self.A = np.exp(S - top)
         self.A /= self.A.sum(-1, keepdims=True)

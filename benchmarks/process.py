@@ -61,20 +61,33 @@ class Process:
         )
         os.close(theirs)
         self.gone: dict[str, Any] | None = None
+        self.owed = 0  # answers that nobody has read yet
 
     def ask(self, command: str, limit: float, **arguments: Any) -> dict[str, Any]:
         """The answer, within so many seconds. A `work` goes as plain data."""
+        while self.owed:
+            early = self.receive(limit)
+            if "status" in early:
+                return early
+        self.send(command, **arguments)
+        return self.receive(limit)
+
+    def send(self, command: str, **arguments: Any) -> None:
+        """Ask, and do something else meanwhile."""
         if self.gone is not None:
-            return self.gone
+            return
+        self.owed += 1
         sent = {name: asdict(value) if isinstance(value, Work) else value for name, value in arguments.items()}
         line = (json.dumps({"do": command, **sent}) + "\n").encode()
         assert self.worker.stdin is not None
         with suppress(BrokenPipeError):  # then there is no answer either
             self.worker.stdin.write(line)
             self.worker.stdin.flush()
-        return self._answer(limit)
 
-    def _answer(self, limit: float) -> dict[str, Any]:
+    def receive(self, limit: float) -> dict[str, Any]:
+        if self.gone is not None:
+            return self.gone
+        self.owed -= 1
         deadline, read = time.monotonic() + limit, b""
         with selectors.DefaultSelector() as waiting:
             waiting.register(self.messages, selectors.EVENT_READ)

@@ -15,12 +15,13 @@ from typing import Any
 
 from benchmarks import contestants, machine
 from benchmarks.ceilings import WORKS, ceilings_of
+from benchmarks.counting import flops_of
 from benchmarks.process import Process
 from benchmarks.rows import Results, Row
 from benchmarks.timing import Contestant, Plan, Race, row_of
 from benchmarks.work import Work
 
-FRESH = ("train", "attention", "generate", "recurrence", "crossover")  # suites whose peak memory is told
+FRESH = 3e9  # FLOP from which on every work gets processes of its own: what others left there would hide its memory
 COARSE = ("tf32", "bfloat16")
 Show = Callable[[Row], None]
 
@@ -80,7 +81,7 @@ class Session:
     def measure(self, work: Work, watch: Callable[[str], None], show: Show) -> None:
         """Its rows are in the results afterwards, whatever stops it."""
         able, rows = self._able(work)
-        if work.suite in FRESH:
+        if (flops_of(work) or 0.0) >= FRESH:
             self._end()
         race: Race | None = None
         try:
@@ -141,6 +142,7 @@ class Session:
         known = self.processes.get(contestant)
         if known is None or known.gone is not None:
             self.processes[contestant] = Process(self.threads, limited=contestant.device == "cpu")
+            self.processes[contestant].send("load", contestant=contestant.name)
         return self.processes[contestant]
 
     def _end(self) -> None:

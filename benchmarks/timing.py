@@ -71,9 +71,10 @@ class Race:
         self.runners: list[Runner] = []
 
     def run(self, watch: Watch) -> None:
-        for contestant in self.contestants:
+        processes = {each: self.start(each) for each in self.contestants}  # they import side by side
+        for contestant, process in processes.items():
             watch(f"{contestant.name}: checking")
-            self._enter(contestant)
+            self._enter(contestant, process)
         total = sum(runner.seconds + self.plan.pause for runner in self.runners)
         rounds = self.plan.rounds_of(total)
         for done in range(rounds):
@@ -96,8 +97,7 @@ class Race:
             if (each.name, each.device) not in entered:
                 self.rows.append(row_of(self.work, each, "interrupted", "stopped before it was checked"))
 
-    def _enter(self, contestant: Contestant) -> None:
-        process = self.start(contestant)
+    def _enter(self, contestant: Contestant, process: Process) -> None:
         slice = not any(word in contestant.name for word in ANOTHER_PROGRAM)
         limit = 120.0 + 10.0 * self.plan.slow
         answer = process.ask(

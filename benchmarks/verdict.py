@@ -19,11 +19,12 @@ LOSSES = {"gpt_step": "gpt_loss", "rnn_step": "generative_rnn_loss"}
 
 @dataclass(frozen=True)
 class Held:
-    """One tensor, or those elements of it at `at`: what is right, and how far off it may be: each element, or, where
-    `budget` is a number, the root mean square of all of them."""
+    """One tensor, or those elements of it at `at`: what is right, and how far off it may be: each element by `budget`, the
+    root mean square of all of them by `rms`."""
 
     exact: Array
-    budget: Array | float
+    budget: Array | None = None
+    rms: float | None = None
     at: Any = None
 
 
@@ -108,17 +109,18 @@ def _compared(name: str, got: Array, held: Held, dtype: str, unit: float) -> Ver
         part = got
     if part.shape != held.exact.shape:
         return Verdict(math.inf, math.inf, f"{name} has shape {got.shape}")
-    exact = np.where(np.isfinite(held.exact), held.exact, 0.0)
-    budget = held.budget if isinstance(held.budget, float) else np.where(np.isfinite(held.exact), held.budget, np.inf)
-    promised = np.isfinite(budget)
+    promised = np.isfinite(held.exact)
+    exact = np.where(promised, held.exact, 0.0)
     difference = np.where(promised, np.abs(np.where(promised, part, 0).astype(exact.dtype) - exact), 0.0)
     scale = float(np.abs(exact).max(initial=0.0))
     error = float(difference.max(initial=0.0)) / (unit * scale) if scale else 0.0
-    if isinstance(budget, float):
-        return Verdict(rms_of(difference) / budget, error, name)
-    with np.errstate(divide="ignore", invalid="ignore"):  # where nothing is allowed, nothing must be there
-        share = np.where(difference == 0.0, 0.0, difference / budget)
-    return Verdict(float(share.max(initial=0.0)), error, name)
+    share = 0.0 if held.rms is None else rms_of(difference) / held.rms
+    if held.budget is not None:
+        budget = np.where(promised, held.budget, np.inf)
+        with np.errstate(divide="ignore", invalid="ignore"):  # where nothing is allowed, nothing must be there
+            shares = np.where(difference == 0.0, 0.0, difference / budget)
+        share = float(np.maximum(share, shares.max(initial=0.0)))  # unlike max, it lets NaN through
+    return Verdict(share, error, name)
 
 
 def _compare_generation(outputs: dict[str, Array], truth: Truth) -> Verdict:
@@ -128,16 +130,16 @@ def _compare_generation(outputs: dict[str, Array], truth: Truth) -> Verdict:
     if ids.shape != exact.shape:
         return Verdict(math.inf, math.inf, f"ids has shape {ids.shape}, expected {exact.shape}")
     logits = truth.whole["logits"]
-    assert isinstance(logits.budget, float)
+    assert logits.rms is not None
     assert truth.gaps is not None
     found = Verdict(0.0, 0.0, "")
     for b in range(len(ids)):
         different = np.flatnonzero(ids[b] != exact[b])
         if different.size:
             gap = float(truth.gaps[b, different[0], ids[b, different[0]]])
-            found = worse(found, Verdict(gap / (2.0 * logits.budget), 0.0, f"token {different[0]} of sequence {b}"))
+            found = worse(found, Verdict(gap / (2.0 * logits.rms), 0.0, f"token {different[0]} of sequence {b}"))
         elif "logits" in outputs:
-            one = Held(logits.exact[b], logits.budget)
+            one = Held(logits.exact[b], rms=logits.rms)
             dtype = str(outputs["logits"].dtype)
             found = worse(found, _compared("logits", outputs["logits"][b], one, dtype, truth.unit))
     return found

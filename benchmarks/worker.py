@@ -50,6 +50,14 @@ class Worker:
     def __init__(self) -> None:
         self.state: State | None = None
 
+    def load(self, contestant: str) -> dict[str, Any]:
+        """Import what it needs, so that its memory is not the work's; several processes can do so at once."""
+        importlib.import_module(module_of(contestant))
+        for framework in ("torch", "transformers"):
+            if contestant.startswith(framework) and importlib.util.find_spec(framework) is not None:
+                importlib.import_module(framework)
+        return {}
+
     def decide(self, work: dict[str, Any], truth: str) -> dict[str, Any]:
         """Write what is right into a file."""
         asked = Work(**work)
@@ -61,9 +69,6 @@ class Worker:
         """Ready to be timed, or the status that says why not. `slice` is False for those to whom it is another program."""
         self.state = None
         module = importlib.import_module(module_of(contestant))
-        for framework in ("torch", "transformers"):
-            if contestant.startswith(framework) and importlib.util.find_spec(framework) is not None:
-                importlib.import_module(framework)
         found, checked = self._of_slice(module, contestant, Path(truth), slice)
         memory.settle()
         asked, before = Work(**work), memory.resident()
@@ -147,7 +152,7 @@ def answered(worker: Worker, command: str, arguments: dict[str, Any]) -> dict[st
         answer: dict[str, Any] = getattr(worker, command)(**arguments)
         return answer
     except NotOffered as error:
-        return {"status": "not offered", "why": one_line(error)}
+        return {"status": "not offered", "why": str(error)}
     except NotHere as error:
         return {"status": error.status, "why": error.why}
     except (MemoryError, OutOfMemory) as error:

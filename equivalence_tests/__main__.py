@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
+from importlib.util import find_spec
 
 COMMANDS = {
     "verify": ("equivalence_tests.verify", "walk the math on real words, then check every op of every implementation"),
@@ -15,6 +16,7 @@ COMMANDS = {
         "equivalence_tests.mistakes.command",
         "the matrix of known mistakes against the checks, and the league",
     ),
+    "bench": ("benchmarks.__main__", "CPU against GPU: check, then time (from a checkout)"),
 }
 
 
@@ -22,6 +24,14 @@ def usage() -> str:
     lines = ["usage: gemelos COMMAND [options]", "", "commands:"]
     lines += [f"  {name:<10} {says}" for name, (_, says) in COMMANDS.items()]
     return "\n".join([*lines, "", "gemelos COMMAND --help says more about one of them."])
+
+
+def from_checkout() -> bool:
+    """Whether the folder of benchmarks is there: the wheel has none."""
+    try:
+        return find_spec("benchmarks.__main__") is not None
+    except ModuleNotFoundError:
+        return False
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -32,6 +42,12 @@ def main(argv: list[str] | None = None) -> int:
     command, *rest = arguments
     if command not in COMMANDS:
         print(f"gemelos: there is no command {command!r}, expected one of {', '.join(COMMANDS)}", file=sys.stderr)
+        return 2
+    if command == "bench" and not from_checkout():
+        print(
+            "gemelos bench: it needs a checkout of the project, the installed package has no benchmarks",
+            file=sys.stderr,
+        )
         return 2
     result: int = import_module(COMMANDS[command][0]).main(rest)
     return result
