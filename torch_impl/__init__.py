@@ -13,6 +13,7 @@ from reference_numpy.tokenizer import Tokenizer
 from reference_numpy.train import TrainingConfig, train_model
 from torch_impl.activations import gelu, relu, tanh
 from torch_impl.attention import AttentionStages, attention, attention_stages
+from torch_impl.chunked_cross_entropy import chunked_cross_entropy
 from torch_impl.cross_entropy import cross_entropy
 from torch_impl.decoding import gpt_step
 from torch_impl.dropout import dropout
@@ -36,6 +37,7 @@ from torch_impl.self_attention import (
     simple_attention,
 )
 from torch_impl.softmax import log_softmax, softmax
+from torch_impl.training_step import StepSettings, training_step
 from torch_impl.transformer_block import TransformerBlock
 
 __all__ = [
@@ -52,6 +54,7 @@ __all__ = [
     "SelfAttentionV1",
     "SelfAttentionV2",
     "SimpleSelfAttention",
+    "StepSettings",
     "TextDataset",
     "Tokenizer",
     "TorchLearner",
@@ -59,6 +62,7 @@ __all__ = [
     "TransformerBlock",
     "attention",
     "attention_stages",
+    "chunked_cross_entropy",
     "cross_entropy",
     "dropout",
     "embedding",
@@ -83,4 +87,5 @@ __all__ = [
     "softmax",
     "tanh",
     "train_model",
+    "training_step",
 ]
