@@ -26,6 +26,7 @@ from equivalence_tests.request import Request
 OUT = Path("results/bench")
 QUICK = Plan(rounds=3, most=3, seconds=0.0, sample=0.0, pause=0.0)
 FULL = Plan(seconds=10.0, slow=600.0, judge=7200.0)
+SLOW_TO_START: dict[str, tuple[str, ...]] = dict.fromkeys(SUITES, ("compile", "transformers", "flash", "math"))
 SLOW_TO_MAKE: dict[str, tuple[str, ...]] = dict.fromkeys(("ops", "recurrence", "crossover"), ("compile",))
 COMMANDS = ("compare", "report")
 PROG = "gemelos bench"
@@ -81,7 +82,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         given.out.mkdir(parents=True, exist_ok=True)
     except (ValueError, OSError) as error:
         parse.exit(2, f"{PROG}: {one_line(error).removeprefix('ValueError: ')}\n")
-    skip = {} if given.full or given.only else SLOW_TO_MAKE  # half a minute each
+    skip = {} if given.full or given.only else SLOW_TO_START if given.quick else SLOW_TO_MAKE
     with Session(plan, given.threads, [*PROG.split(), *arguments], tuple(given.only), own, skip) as session:
         try:
             _measure(session, works)

@@ -350,7 +350,7 @@ def test_a_worker_says_which_kernel_ran_and_what_it_held(monkeypatch, tmp_path):
 
 def test_gpu_rows_stand_where_there_is_no_gpu(here, monkeypatch):
     monkeypatch.setattr(
-        session, "torch_ones", lambda: [Contestant("torch cuda eager", "cuda"), Contestant("torch eager")]
+        session, "torch_ones", lambda work: [Contestant("torch cuda eager", "cuda"), Contestant("torch eager")]
     )
     here.only = ()
     here.results.machine["torch"] = None
