@@ -1,7 +1,8 @@
 """The contestants that compute in torch: who they are, without importing it, and what each is timed with.
 
-A name says everything: "torch", "cuda" on a GPU, then "eager" (composed), "sdpa" (torch's fused attention; "flash", "efficient",
-"math" and "cudnn" name its backend), "compile" or "graph" (a CUDA graph), then ", chunked loss" of a training step.
+A name says everything: "torch", "cuda" on a GPU, then "eager" (composed), "sdpa" (torch's fused attention; "flash",
+"efficient", "math" and "cudnn" name its backend), "compile" or "graph" (a CUDA graph); a training
+step may have a ", chunked loss".
 """
 
 from __future__ import annotations
@@ -73,19 +74,19 @@ def _offered(contestant: str, device: str, work: Work, options: dict[str, Any]) 
     elif work.work not in OPS or kind.endswith(CHUNKED) or kind == "graph":
         fits = False
     else:
-        fits = _op_offered(kind, work)
+        fits = _op_offered(kind, work, options)
     if work.dtype == "tf32":
         fits &= device == "cuda"
     if not fits:
         raise NotOffered(f"{contestant} has no {work.work}, {work.part}, in {work.dtype}")
 
 
-def _op_offered(kind: str, work: Work) -> bool:
+def _op_offered(kind: str, work: Work, options: dict[str, Any]) -> bool:
     """Of an op of the table: SDPA where there is attention, compile where there is something to fuse."""
     op = OPS[work.work]
     if work.part != "forward" and not op.differentiable:
         return False
     if kind.startswith("sdpa"):
-        return work.work in ATTENTIONS
+        return work.work in ATTENTIONS and options.get("keep") is None
     compiles = work.dtype != "bfloat16" and work.work not in ("attention_stages", "rnn") and not op.model
     return kind == "eager" or compiles

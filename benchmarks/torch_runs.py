@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -14,12 +15,12 @@ from torch import Tensor
 from torch.nn.attention import sdpa_kernel
 
 import torch_impl
-from benchmarks.inputs import case_of
-from benchmarks.torch_contestants import CHUNKED, STEPS
+from benchmarks.torch_contestants import ATTENTIONS, CHUNKED, STEPS
 from benchmarks.work import Inputs, OutOfMemory, Prepared, Work
 from equivalence_tests.arithmetic import Array
 from equivalence_tests.ops import OPS
 from reference_numpy.config import GPTConfig
+from torch_impl import fused
 from torch_impl.self_attention import merge_heads, split_heads
 from torch_impl.training_step import BACKENDS, StepSettings, head, states, tf32, training_step
 
@@ -64,6 +65,11 @@ class Timed:
     def __init__(self, device: str) -> None:
         self.device = device
         self.answers: dict[str, Tensor] = {}
+        self.settings: dict[str, Any] = {"threads": torch.get_num_threads()} if device == "cpu" else {}
+        self.peak_bytes: Callable[[], int] | None = None  # the process knows that of the CPU's memory
+        if device == "cuda":
+            torch.cuda.reset_peak_memory_stats()
+            self.peak_bytes = torch.cuda.max_memory_allocated
 
     def compute(self) -> dict[str, Tensor]:
         raise NotImplementedError
@@ -93,13 +99,18 @@ class Step(Timed):
         method, config, keep = kind.removesuffix(CHUNKED), options["config"], options.get("keep")
         composed = method == "eager" or keep is not None
         settings = StepSettings(
-            attention="composed" if composed else method.removeprefix("sdpa ") if method.startswith("sdpa ") else "sdpa",
+            attention="composed"
+            if composed
+            else method.removeprefix("sdpa ")
+            if method.startswith("sdpa ")
+            else "sdpa",
             loss_rows=LOSS_ROWS if kind.endswith(CHUNKED) else None,
             compiled=method == "compile",
             autocast=work.dtype == "bfloat16",
             precision="tf32" if work.dtype == "tf32" else "highest",
             cuda_graph=method == "graph",
         )
+        self.settings |= {name: value for name, value in asdict(settings).items() if value is not None}
         params = {name: X for name, X in inputs.items() if "." in name}
         self.step = training_step(config, params, settings)
         self.arguments = (inputs["ids"], inputs["targets"], keep)
@@ -115,9 +126,10 @@ class OpRun(Timed):
     def __init__(self, kind: str, work: Work, inputs: dict[str, Tensor], options: dict[str, Any], device: str) -> None:
         super().__init__(device)
         self.op, self.part, self.options = OPS[work.work], work.part, options
-        operands, upstream = case_of(self.op, inputs)
-        self.upstream = list(upstream.values())
-        self.modes = [sdpa_kernel(BACKENDS[kind.removeprefix("sdpa ")])] if kind.startswith("sdpa ") else []
+        given = [f"d{name}" for name in self.op.outputs] if self.op.differentiable else []
+        self.upstream = [inputs[name] for name in given]
+        operands = {name: X for name, X in inputs.items() if name not in given}
+        self.backend = BACKENDS[kind.removeprefix("sdpa ")] if kind.startswith("sdpa ") else None
         self.allowed = work.dtype == "tf32"
         function = function_of(self.op.name, kind, work.dtype, options)
         self.function = torch.compile(function) if kind == "compile" else function
@@ -134,8 +146,8 @@ class OpRun(Timed):
 
     def _modes(self) -> contextlib.ExitStack:
         stack = contextlib.ExitStack()
-        for mode in self.modes:
-            stack.enter_context(mode)
+        if self.backend is not None:
+            stack.enter_context(sdpa_kernel(self.backend))
         if self.device == "cuda":
             stack.enter_context(tf32(self.allowed))
         return stack
@@ -158,22 +170,24 @@ class OpRun(Timed):
 
 
 def function_of(op: str, kind: str, dtype: str, options: dict[str, Any]) -> Callable[..., Any]:
-    """Torch's primitive for an op; torch_impl's own where it does more, as in half precision, with a mask or an offset."""
-    fuses = kind != "eager"
-    plain = dtype != "bfloat16" and not options.keys() - {"causal", "num_heads", "axis", "epsilon", "keep", "p", "config"}
-    if op.endswith("attention"):
-        if dtype == "bfloat16":
-            plain = fuses
-        if not plain or options.get("keep") is not None:
-            return getattr(torch_impl.fused if fuses else torch_impl, op)  # type: ignore[no-any-return]
-        attend = _fused if fuses else _composed
-        return {
-            "attention": attend,
-            "simple_attention": lambda X: attend(X, X, X, scale=1.0),
-            "self_attention": lambda X, Wq, Wk, Wv, **how: attend(X @ Wq, X @ Wk, X @ Wv, **how),
-            "multi_head_attention": _multi_head(attend),
-        }[op]
-    return PRIMITIVES.get(op, getattr(torch_impl, op)) if plain else getattr(torch_impl, op)
+    """Torch's primitive for an op; torch_impl's own where it does more: in half precision, with a mask or an offset."""
+    narrow = dtype == "bfloat16"
+    if op not in ATTENTIONS:
+        own = narrow or "ignore_index" in options or op not in PRIMITIVES
+        chosen: Callable[..., Any] = getattr(torch_impl, op) if own else PRIMITIVES[op]
+        return chosen
+    fuses = kind != "eager" and options.get("keep") is None
+    if options.keys() - {"causal", "num_heads", "scale"} or (narrow and not fuses):
+        whole: Callable[..., Any] = getattr(fused if fuses else torch_impl, op)
+        return whole
+    attend = _fused if fuses else _composed
+    attentions: dict[str, Callable[..., Any]] = {
+        "attention": attend,
+        "simple_attention": lambda X: attend(X, X, X, scale=1.0),
+        "self_attention": lambda X, Wq, Wk, Wv, **how: attend(X @ Wq, X @ Wk, X @ Wv, **how),
+        "multi_head_attention": _multi_head(attend),
+    }
+    return attentions[op]
 
 
 def _fused(Q: Tensor, K: Tensor, V: Tensor, causal: bool = False, scale: float | None = None) -> Tensor:
@@ -250,7 +264,9 @@ class Generate(Timed):
                 logits, past = torch_impl.gpt_step(self.params, ids, config, past)
                 last = logits[:, -1]
             else:  # the head reads the last token alone
-                last = F.linear(states(self.params, ids, config, None, self.attention)[:, -1], *head(self.params, config))
+                last = F.linear(
+                    states(self.params, ids, config, None, self.attention)[:, -1], *head(self.params, config)
+                )
             added.append(last.argmax(-1, keepdim=True))
             ids = added[-1] if self.options["cache"] else torch.cat([ids, added[-1]], 1)
         return {"ids": torch.cat(added, 1), "logits": last}

@@ -106,7 +106,7 @@ def names_of(config: GPTConfig) -> Names:
 
 def _gpt2(params: dict[str, Tensor], config: GPTConfig) -> Any:
     logging.getLogger("transformers").setLevel(logging.ERROR)
-    from transformers import GPT2Config, GPT2LMHeadModel, GenerationConfig
+    from transformers import GenerationConfig, GPT2Config, GPT2LMHeadModel
 
     model = GPT2LMHeadModel(
         GPT2Config(
@@ -121,13 +121,13 @@ def _gpt2(params: dict[str, Tensor], config: GPTConfig) -> Any:
             embd_pdrop=0.0,
             attn_pdrop=0.0,
             tie_word_embeddings=config.tied_head,
-            attn_implementation="sdpa",
             bos_token_id=None,
             eos_token_id=None,
         )
     )
     model.lm_head.bias = torch.nn.Parameter(torch.zeros(config.vocab_size))
-    model.generation_config = GenerationConfig(pad_token_id=0)
+    model.set_attn_implementation("sdpa")
+    model.generation_config = GenerationConfig(pad_token_id=0)  # type: ignore[no-untyped-call]
     named = dict(model.named_parameters())
     with torch.no_grad():
         for parameter in named.values():

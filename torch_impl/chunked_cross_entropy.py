@@ -52,13 +52,22 @@ class _Chunked(torch.autograd.Function):
         wide = torch.promote_types(narrow, torch.float32)  # of the sums
         with torch.autocast(device, enabled=False):
             loss, share, gradients = _by_chunks(
-                X.to(narrow), weight.to(narrow), bias.to(narrow), targets, ignored, rows, wide, any(ctx.needs_input_grad)
+                X.to(narrow),
+                weight.to(narrow),
+                bias.to(narrow),
+                targets,
+                ignored,
+                rows,
+                wide,
+                any(ctx.needs_input_grad),
             )
-        ctx.save_for_backward(share, *(each.to(like.dtype) for each, like in zip(gradients, (X, weight, bias), strict=False)))
+        ctx.save_for_backward(
+            share, *(each.to(like.dtype) for each, like in zip(gradients, (X, weight, bias), strict=False))
+        )
         return loss.to(X.dtype)
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, dloss: Tensor) -> tuple[Tensor | None, ...]:
         share, *gradients = ctx.saved_tensors
         factor = share * dloss

@@ -24,6 +24,7 @@ from reference_numpy.gpt import gpt_keep_shapes, gpt_shapes
 from torch_impl import _check
 from torch_impl.chunked_cross_entropy import chunked_cross_entropy
 from torch_impl.rnn import rnn
+from torch_impl.self_attention import merge_heads, split_heads
 
 BACKENDS = {
     "flash": SDPBackend.FLASH_ATTENTION,
@@ -41,7 +42,9 @@ Step = Callable[..., tuple[Tensor, Params]]
 class StepSettings:
     """How a training step is computed. The numbers are the same within the error budget, but for autocast and tf32."""
 
-    attention: str = "sdpa"  # "composed" of products and a softmax; "sdpa", whose backend torch chooses; or one of BACKENDS
+    attention: str = (
+        "sdpa"  # "composed" of products and a softmax; "sdpa", whose backend torch chooses; or one of BACKENDS
+    )
     loss_rows: int | None = None  # the tokens whose logits exist at a time; None: the logits whole
     compiled: bool = False  # torch.compile; the first step, and the second shape, takes long
     autocast: bool = False  # products in bfloat16
@@ -66,9 +69,9 @@ def training_step(
 ) -> Step:
     """step(ids, targets, keep=None) -> (loss, grads), grads by the names of `params`
 
-    ids, targets: (..., n); keep: the masks of `dropout_masks`, of a GPT; loss: (). The parameters are read at every call, so
-    an optimizer may change them in place; their `grad` is not touched. With cuda_graph what a call returns is
-    overwritten by the next.
+    ids, targets: (..., n); keep: the masks of `dropout_masks`, of a GPT; loss: (). The parameters are read at every call:
+    an optimizer may change them in place; their `grad` is not touched. With cuda_graph what a call returns is overwritten
+    by the next.
     Raises TypeError for dtypes, ValueError for missing parameters, for settings that need CUDA where the parameters
     are not there, and in a call for shapes, and for keep with an attention of torch's own kernels.
     """
@@ -117,7 +120,9 @@ def states(params: Params, ids: Tensor, config: GPTConfig | RNNConfig, keep: Kee
     for layer in range(config.num_layers):
         block = f"blocks.{layer}"
         X = X + _attention(_norm(X, params, f"{block}.norm_1"), params, block, config, keep, future)
-        X = X + _drop(_feed_forward(_norm(X, params, f"{block}.norm_2"), params, block), keep, f"{block}.feed_forward", p)
+        X = X + _drop(
+            _feed_forward(_norm(X, params, f"{block}.norm_2"), params, block), keep, f"{block}.feed_forward", p
+        )
     return _norm(X, params, "norm")
 
 
@@ -130,7 +135,7 @@ def _attention(
     X: Tensor, params: Params, block: str, config: GPTConfig, keep: Keep | None, future: Tensor | None
 ) -> Tensor:
     Q, K, V = (
-        F.linear(X, params[f"{block}.attention.{name}.weight"]).unflatten(-1, (config.num_heads, -1)).transpose(1, 2)
+        split_heads(F.linear(X, params[f"{block}.attention.{name}.weight"]), config.num_heads)
         for name in ("query", "key", "value")
     )  # (B, H, n, c)
     if future is None:
@@ -139,7 +144,7 @@ def _attention(
         scaled = (Q * (1.0 / math.sqrt(config.head_dim))) @ K.mT
         A = torch.softmax(scaled + future, -1)
         C = _drop(A, keep, f"{block}.attention", config.dropout) @ V
-    return F.linear(C.transpose(1, 2).flatten(-2), params[f"{block}.attention.projection.weight"])
+    return F.linear(merge_heads(C), params[f"{block}.attention.projection.weight"])
 
 
 def _future(n: int, X: Tensor) -> Tensor:
@@ -173,7 +178,9 @@ def _checked(config: GPTConfig | RNNConfig, params: Params, settings: StepSettin
     _check.same_device(op, **{f"params[{name}]": each for name, each in params.items()})
     first = next(iter(params.values()))
     if first.dtype not in (torch.float32, torch.float64):
-        raise TypeError(f"{op}: the parameters are {_name(first)}, expected float32 or float64 (autocast narrows products)")
+        raise TypeError(
+            f"{op}: the parameters are {_name(first)}, expected float32 or float64 (autocast narrows products)"
+        )
     if settings.autocast and first.dtype != torch.float32:
         raise TypeError(f"{op}: the parameters are {_name(first)}, expected float32 with autocast")
     if first.device.type != "cuda":
@@ -198,7 +205,9 @@ def _in_rows(
     """ids and targets as (B, n), of int64, and the masks with one leading axis. Shapes are all that is looked at."""
     op = "training_step"
     if ids.ndim == 0 or ids.shape != targets.shape or ids.numel() == 0:
-        raise ValueError(f"{op}: ids has shape {tuple(ids.shape)}, targets {tuple(targets.shape)}, expected (..., n) of both")
+        raise ValueError(
+            f"{op}: ids has shape {tuple(ids.shape)}, targets {tuple(targets.shape)}, expected (..., n) of both"
+        )
     rows = ids.long().reshape(-1, ids.shape[-1]), targets.long().reshape(-1, ids.shape[-1])
     if isinstance(config, GPTConfig) and ids.shape[-1] > config.context_window:
         raise ValueError(f"{op}: ids has {ids.shape[-1]} tokens, expected at most {config.context_window}")
@@ -257,7 +266,7 @@ class _Recorded:
     def _record(self, ids: Tensor, targets: Tensor, keep: Keep | None) -> tuple[Any, list[Tensor], Any]:
         own_keep = None if keep is None else {name: mask.clone() for name, mask in keep.items()}
         arguments = (ids.clone(), targets.clone(), own_keep)
-        stream = torch.cuda.Stream()
+        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):  # libraries set themselves up, and compiled code compiles, outside of the graph
             for _ in range(3):
