@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import math
 import sys
+import time
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
@@ -26,7 +28,9 @@ from equivalence_tests.request import Request
 OUT = Path("results/bench")
 QUICK = Plan(rounds=3, most=3, seconds=0.0, sample=0.0, pause=0.0)
 FULL = Plan(seconds=10.0, slow=600.0, judge=7200.0)
+SLOW_TO_START: dict[str, tuple[str, ...]] = dict.fromkeys(SUITES, ("compile", "transformers", "flash", "math"))
 SLOW_TO_MAKE: dict[str, tuple[str, ...]] = dict.fromkeys(("ops", "recurrence", "crossover"), ("compile",))
+MINUTES = 8.5  # no work begins later, if nothing was named: the last one and the report are done within ten
 COMMANDS = ("compare", "report")
 PROG = "gemelos bench"
 
@@ -81,18 +85,22 @@ def main(argv: Sequence[str] | None = None) -> int:
         given.out.mkdir(parents=True, exist_ok=True)
     except (ValueError, OSError) as error:
         parse.exit(2, f"{PROG}: {one_line(error).removeprefix('ValueError: ')}\n")
-    skip = {} if given.full or given.only else SLOW_TO_MAKE  # half a minute each
+    skip = {} if given.full or given.only else SLOW_TO_START if given.quick else SLOW_TO_MAKE
     with Session(plan, given.threads, [*PROG.split(), *arguments], tuple(given.only), own, skip) as session:
         try:
-            _measure(session, works)
+            _measure(session, works, math.inf if given.full or given.suites else MINUTES)
         except KeyboardInterrupt:
             session.results.interrupted = True
         return _written(session.results, given.out)
 
 
-def _measure(session: Session, works: list[Work]) -> None:
+def _measure(session: Session, works: list[Work], minutes: float) -> None:
     with Shown(len(works)) as shown:
-        for work in works:
+        for done, work in enumerate(works):
+            if time.monotonic() - session.began > 60.0 * minutes:
+                left = f"{len(works) - done} of {len(works)} works were not begun: {minutes:g} minutes are over"
+                shown.say.print(f"{left} (name a suite, or --full)", style="bold", markup=False)
+                return
             if session.contestants(work):
                 shown.begin(work)
                 session.measure(work, shown.watch, shown.row)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import shlex
 import tempfile
 import time
@@ -13,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from benchmarks import contestants, machine
+from benchmarks import contestants, machine, torch_contestants
 from benchmarks.ceilings import WORKS, ceilings_of
 from benchmarks.counting import flops_of
 from benchmarks.process import Process
@@ -68,7 +66,7 @@ class Session:
         found = [Contestant(name) for name in contestants.names("cpu")]
         if self.own is not None and self.own[1] == work.work:
             found.append(Contestant(self.own[0]))
-        found += torch_ones()
+        found += torch_ones(work)
         if work.part.startswith("copy") or work.dtype == "tf32":
             found = [each for each in found if each.device == "cuda"]
         if work.dtype == "bfloat16":
@@ -151,12 +149,10 @@ class Session:
         self.processes.clear()
 
 
-def torch_ones() -> list[Contestant]:
-    """Those of the torch twin, where their module is there."""
-    if importlib.util.find_spec(contestants.TORCH) is None:
-        return []
-    module = importlib.import_module(contestants.TORCH)
-    return [Contestant(name, device) for device in ("cpu", "cuda") for name in module.names(device)]
+def torch_ones(work: Work | None = None) -> list[Contestant]:
+    """Those that compute in torch; those of them that take this work."""
+    found = [Contestant(name, device) for device in ("cpu", "cuda") for name in torch_contestants.names(device)]
+    return [each for each in found if work is None or torch_contestants.offers(each.name, work)]
 
 
 def names() -> list[str]:

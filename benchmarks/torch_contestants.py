@@ -90,3 +90,13 @@ def _op_offered(kind: str, work: Work, options: dict[str, Any]) -> bool:
         return work.work in ATTENTIONS and options.get("keep") is None
     compiles = work.dtype != "bfloat16" and work.work not in ("attention_stages", "rnn") and not op.model
     return kind == "eager" or compiles
+
+
+def offers(contestant: str, work: Work) -> bool:
+    """Whether `prepare` would take it, as far as the work itself tells: no process has to be started to find out."""
+    options = {"keep": object()} if work.sizes.get("dropout") else {}
+    try:
+        _offered(contestant, "cuda" if " cuda" in contestant else "cpu", work, options)
+    except NotOffered:
+        return False
+    return True

@@ -17,7 +17,7 @@ def works(scale: Scale) -> list[Work]:
     elif scale.quick:
         sizes = [_sizes(2, n, 4) for n in (8, 16)]
     else:
-        top = 15 if scale.full else 13
+        top = 15 if scale.full else 12
         sizes = [_sizes(8, 2**k, 64) for k in range(6, top) if scale.full or k not in (7, 9)]
         sizes += [_sizes(1, n, 64) for n in (LONG // 2, LONG) if scale.full]
     return [

@@ -16,8 +16,8 @@ def works(scale: Scale) -> list[Work]:
         return [_work(TINY, 4, cache) for cache in (True, False)]
     if scale.asked:
         return [_work(SMALL | each | {"d": each["H"] * each["c"]}, 16, True) for each in scale.asked]
-    found = [_work(SMALL, 32, cache) for cache in (True, False)]
-    found.append(_work(GPT2, 64 if scale.full else 16, True, tied=True))
+    found = [_work(SMALL, 16, cache) for cache in (True, False)]
+    found.append(_work(GPT2, 64 if scale.full else 8, True, tied=True))
     return [*found, _work(GPT2, 64, False, tied=True)] if scale.full else found
 
 

@@ -10,7 +10,7 @@ from equivalence_tests.ops import OPS
 TINY, SMALL, MEDIUM, LARGE = (  # B, H, n, c, v
     (1, 2, 8, 4, 11),
     (1, 2, 32, 16, 500),
-    (4, 6, 128, 64, 2000),
+    (2, 6, 128, 64, 2000),
     (16, 6, 256, 64, 8000),
 )
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks import __main__ as main_module
 from benchmarks import judge, machine, session, verdict
 from benchmarks.__main__ import main
 from benchmarks.contestants import prepare
@@ -63,6 +64,15 @@ def test_a_quick_run_times_every_suite_and_every_op(tmp_path):
     assert results.ceilings["gemm float32"] > 0.0
     assert not results.interrupted
     assert "No GPU was timed" in done.stdout
+    assert "What this machine can do" in (tmp_path / "report.md").read_text("utf-8")
+    assert main(["report", str(tmp_path / "results.json"), "--out", str(tmp_path / "again")]) == 0
+    assert (tmp_path / "again" / "report.md").exists()
+
+
+def test_no_work_begins_after_the_time_is_over(here, capsys):
+    main_module._measure(here, [ATTENTION, ATTENTION], 0.0)
+    assert here.results.rows == []
+    assert "2 of 2 works were not begun" in capsys.readouterr().out
 
 
 def test_the_file_holds_the_fields_of_a_row_and_nothing_else(tmp_path):
@@ -350,7 +360,7 @@ def test_a_worker_says_which_kernel_ran_and_what_it_held(monkeypatch, tmp_path):
 
 def test_gpu_rows_stand_where_there_is_no_gpu(here, monkeypatch):
     monkeypatch.setattr(
-        session, "torch_ones", lambda: [Contestant("torch cuda eager", "cuda"), Contestant("torch eager")]
+        session, "torch_ones", lambda work: [Contestant("torch cuda eager", "cuda"), Contestant("torch eager")]
     )
     here.only = ()
     here.results.machine["torch"] = None
