@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from benchmarks.contestants import numpy_module
 from benchmarks.rows import Row
 from benchmarks.timing import Contestant, row_of
 from benchmarks.work import Work
@@ -77,7 +78,7 @@ def _learner(contestant: str, config: GPTConfig) -> Learner:
     if contestant == "numpy reference":
         return NumpyLearner(config, params)
     if contestant == "numpy fast":
-        kind = getattr(importlib.import_module("reference_numpy.fast"), "NumpyLearner", NumpyLearner)
+        kind = getattr(numpy_module(contestant), "NumpyLearner", NumpyLearner)
         if kind is NumpyLearner:
             raise NotOffered("numpy fast has no learner")
         fast: Learner = kind(config, params)
