@@ -74,9 +74,9 @@ def least_speedup(contest: Contest, results: Results) -> Measured:
         ours = _ours(contest.ours, there)
         if back_ends and all(row.status == "out of memory" for row in there if row.contestant in back_ends):
             continue
-        # A back end that has no kernel here is no opponent; torch's own choice among them must be there.
-        able = [name for name in back_ends if name == SDPA or any(map(is_timed, _named(name, there)))]
-        found.append((n, _against_the_best(ours, _others({*contest.others, *able}, there))))
+        # A single back end that takes too long is no opponent; torch's own choice among them must be timed.
+        slow = {row.contestant for row in there if row.status == "too slow"} - {SDPA}
+        found.append((n, _against_the_best(ours, _others({*contest.others, *back_ends} - slow, there))))
     if not found:
         raise Absent(f"no row of n >= {LONG:,}")
     n, least = min(found, key=lambda pair: pair[1].value.median)

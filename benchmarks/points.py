@@ -14,7 +14,7 @@ from matplotlib.ticker import FuncFormatter
 from benchmarks.drawing import GREY, NoPicture, family, ink, look, plain, spread_out, times
 from benchmarks.ratios import is_timed
 from benchmarks.rows import Results, Row
-from benchmarks.units import part_in_words, shown_sizes
+from benchmarks.units import digits, part_in_words, shown_sizes
 from equivalence_tests.pictures import new_figure
 
 UNIT_ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "tf32": 2.0**-11, "bfloat16": 2.0**-8}
@@ -40,7 +40,7 @@ def roofline(results: Results) -> Figure:
     for name, (peak, bandwidth) in roofs.items():
         style = look(name)
         axes.plot(x, np.minimum(peak, bandwidth * x), color=style.colour, lw=2)
-        said = f"{name}: {peak / 1e9:,.0f} GFLOP/s, {bandwidth / 1e9:,.0f} GB/s"
+        said = f"{name}: {digits(peak / 1e9)} GFLOP/s, {digits(bandwidth / 1e9)} GB/s"
         side = "top" if peak == lowest_roof else "bottom"  # two roofs that are near each other share no label's place
         axes.annotate(f" {said} ", (x[-1], peak), ha="right", va=side, fontsize=9, color=ink(style.colour))
     shown: dict[str, Line2D] = {}
@@ -51,7 +51,8 @@ def roofline(results: Results) -> Figure:
             shown.setdefault(row.contestant, point)
     axes.set(xscale="log", yscale="log", xlim=(x[0], x[-1]))
     lowest = min(_rate(row) for column in columns for row in column)
-    axes.set_ylim(lowest / 30.0, 2.0 * max(peak for peak, _ in roofs.values()))
+    top = 2.0 * max(peak for peak, _ in roofs.values())
+    axes.set_ylim(lowest / (top / lowest) ** 0.42, top)  # the works' names have the lower 30 %
     _name_columns(axes, columns)
     axes.set_xlabel("FLOP per byte of operands and results, each counted once")
     axes.set_ylabel("GFLOP/s")
@@ -159,7 +160,8 @@ def _works(results: Results) -> list[list[Row]]:
         if is_timed(row) and row.error and row.dtype in UNIT_ROUNDOFF:
             groups.setdefault((row.suite, row.work, row.part, tuple(sorted(row.sizes.items()))), []).append(row)
     several = [rows for rows in groups.values() if len({row.dtype for row in rows}) > 1]
-    several.sort(key=lambda rows: (-len({row.dtype for row in rows}), -max(row.median or 0.0 for row in rows)))
+    several.sort(key=lambda rows: -max(row.median or 0.0 for row in rows))
+    several.sort(key=lambda rows: (rows[0].suite == "roofline", -len({row.dtype for row in rows})))
     first: dict[tuple[str, str], list[Row]] = {}
     for rows in several:
         first.setdefault((rows[0].work, rows[0].part), rows)

@@ -17,6 +17,7 @@ from benchmarks.training_pictures import LOSSES, SHARES
 from benchmarks.units import digits, duration, memory, part_in_words, percent, share, shown_sizes
 
 ENOUGH = 10  # rounds
+LACKING = ("no GPU", "not installed")
 
 SUITES = {
     "roofline": "What this machine can do",
@@ -145,14 +146,14 @@ def _suite_table(rows: Sequence[Row], results: Results) -> str:
     """Columns that no row fills are left out."""
     shown: list[dict[str, str]] = []
     above = ""
-    for row in rows:
+    for row, names in _folded(rows):
         timed = is_timed(row)
         sizes = _sizes(row)
         shown.append(
             {
                 "part": row.part if row.work.endswith(SHARES) else "",
                 "sizes": "" if sizes == above else sizes,
-                "contestant": row.contestant,
+                "contestant": "; ".join(names),
                 "median": duration(row.median),
                 "minimum": duration(row.minimum),
                 "IQR": duration(row.iqr),
@@ -168,6 +169,22 @@ def _suite_table(rows: Sequence[Row], results: Results) -> str:
         above = sizes
     head = [name for name in shown[0] if any(cells[name] for cells in shown)]
     return table(head, [[cells[name] for name in head] for cells in shown])
+
+
+def _folded(rows: Sequence[Row]) -> list[tuple[Row, list[str]]]:
+    """Rows with the names they stand for: all that this machine lacks for one work, for one reason, share a line."""
+    found: list[tuple[Row, list[str]]] = []
+    for row in rows:
+        alike = [
+            names
+            for other, names in found
+            if row.status in LACKING and same_work(row, other) and (row.status, row.why) == (other.status, other.why)
+        ]
+        if alike:
+            alike[0].append(row.contestant)
+        else:
+            found.append((row, [row.contestant]))
+    return found
 
 
 def _sizes(row: Row) -> str:

@@ -83,7 +83,7 @@ class Timed:
         except torch.OutOfMemoryError as error:
             raise OutOfMemory(str(error).splitlines()[0]) from None
         except RuntimeError as error:
-            if "can't allocate memory" in str(error) or "not enough memory" in str(error):
+            if "can't allocate memory" in str(error):
                 raise OutOfMemory(str(error).splitlines()[0]) from None
             raise
 

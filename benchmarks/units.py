@@ -54,7 +54,9 @@ def share(value: float | None) -> str:
 
 def percent(value: float | None) -> str:
     """Three digits, so that 39.6 % is not taken for 40 %."""
-    return "" if value is None else f"{digits(100.0 * value)} %"
+    if value is None:
+        return ""
+    return f"{digits(100.0 * value)} %" if not 0.0 < value < 0.001 else "< 0.1 %"
 
 
 def shown_sizes(sizes: Sizes) -> str:

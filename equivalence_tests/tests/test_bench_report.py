@@ -1,6 +1,7 @@
 """What is made from a result file: verdicts, tables, pictures, comparisons and the README's figures."""
 
 import io
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -147,11 +148,16 @@ def test_attention_is_held_against_the_fastest_back_end_at_the_worst_n():
     assert "2,048, 4,096, 8,192: at 4,096" in found.note
 
 
-def test_a_back_end_that_has_no_kernel_here_is_no_opponent():
+@pytest.mark.parametrize("status", ["too slow", "out of memory", "failed", "wrong", "interrupted"])
+def test_a_back_end_that_is_beaten_is_no_opponent_and_one_that_failed_is_missing(status):
     results, bar = invented(), attention_bar()
     for row in rows_of(bar, results, "torch sdpa flash"):
-        put(row, "failed")
-    assert find(bar, results).measured.other.contestant == SDPA
+        put(row, status)
+    found = find(bar, results)
+    if status in ("too slow", "out of memory"):
+        assert found.measured.other.contestant == SDPA
+    else:
+        assert (found.verdict, found.note) == ("not measured", f"without torch sdpa flash ({status})")
 
 
 def test_attention_that_is_not_causal_is_another_work():
@@ -178,7 +184,7 @@ def test_every_row_stands_in_the_report(written):
     for row in results.rows:
         if row.work == "loss against time":
             continue
-        own = [line for line in lines if f"| {row.contestant} | " in line]
+        own = [line for line in lines if row.contestant in re.split(r" \| |; ", line)]
         if row.status == "ok":
             assert any(f"| {duration(row.median)} |" in line for line in own), row
         else:
@@ -254,6 +260,14 @@ def test_the_share_of_the_peak_is_of_this_machine_or_of_the_data_sheet():
 def test_the_peak_of_an_unknown_gpu_is_not_guessed(device):
     assert model_flops_share(1e12, device, "bfloat16") is None
     assert model_flops_share(1e12, "NVIDIA A100-SXM4-80GB", "float64") is None
+
+
+def test_what_a_machine_lacks_takes_one_line_for_each_work():
+    results = invented()
+    results.rows += [replace(row, contestant="torch cuda graph") for row in results.rows if row.status == "no GPU"]
+    page = report.markdown(results, [])
+    works = {(row.suite, row.part, row.sizes["n"]) for row in results.rows if row.status == "no GPU"}
+    assert page.count("; torch cuda graph |") == page.count("no GPU: No CUDA.") == len(works)
 
 
 # The pictures
@@ -512,5 +526,5 @@ def test_numbers_as_people_read_them():
         "12.3",
         "12,346",
     ]
-    assert [percent(x) for x in (0.396, 0.0712, 1.0)] == ["39.6 %", "7.12 %", "100 %"]
+    assert [percent(x) for x in (0.396, 0.0712, 1.0, 1e-5)] == ["39.6 %", "7.12 %", "100 %", "< 0.1 %"]
     assert [share(x) for x in (0.0, 0.0001, 0.474, None)] == ["0.00", "1e-04", "0.47", ""]

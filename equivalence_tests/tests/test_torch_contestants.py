@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+import torch_impl
 from benchmarks import torch_contestants, torch_runs
 from benchmarks.inputs import case_of, inputs_of, sizes_of
 from benchmarks.torch_contestants import names, prepare
@@ -118,6 +119,27 @@ def test_compiled_is_what_is_timed_under_that_name(monkeypatch):
         before = len(graphs)
         assert not faults(work, answers_of("torch compile", work))
         assert len(graphs) == before + 1
+
+
+@pytest.mark.parametrize(("backend", "fused"), [("flash", True), ("math", False)])
+def test_the_backend_in_a_name_is_the_one_that_runs(backend, fused):
+    work = work_of("attention", "forward", "float32", causal=True)
+    prepared = prepare(f"torch sdpa {backend}", work, *inputs_of(work))
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        prepared.run()
+    called = {event.key for event in profile.key_averages()}
+    assert ("aten::_scaled_dot_product_flash_attention_for_cpu" in called) == fused
+
+
+@pytest.mark.parametrize("lead", [(2,), (2, 3), ()])
+@pytest.mark.parametrize("kind", ["eager", "sdpa"])
+def test_every_option_of_attention_means_what_it_means_in_the_twin(kind, lead):
+    rng = torch.Generator().manual_seed(4)
+    Q, K, V = (torch.randn((*lead, 5, 3), generator=rng, dtype=torch.float64) for _ in range(3))
+    offset, mask = {"causal": True, "query_offset": 2}, torch.rand(5, 5, generator=rng) < 0.5
+    for options in ({"scale": 0.3}, {"causal": True, "scale": 2.0}, offset, {"mask": mask}, {"bias": mask.double()}):
+        got = torch_runs.function_of("attention", kind, "float64", options)(Q, K, V, **options)
+        torch.testing.assert_close(got, torch_impl.attention(Q, K, V, **options), rtol=0, atol=1e-14)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "bfloat16"])

@@ -187,6 +187,34 @@ def test_autocast_is_bfloat16_and_no_more(rows):
     assert 2**-12 < largest_difference(grads, expected) < 16 * 2**-8
 
 
+def test_the_products_of_the_chunked_loss_are_narrow_under_autocast():
+    X, weight, bias = (
+        torch.randn(shape, generator=torch.Generator().manual_seed(3)) for shape in ((9, 6), (7, 6), (7,))
+    )
+    exact = chunked_cross_entropy(X, weight, bias, torch.arange(9) % 7)
+    with torch.autocast("cpu", torch.bfloat16):
+        loss = chunked_cross_entropy(X, weight, bias, torch.arange(9) % 7)
+    assert loss.dtype == torch.float32
+    assert 2**-16 * exact < abs(loss - exact) < 2**-7 * exact
+
+
+@pytest.mark.parametrize(
+    ("attention", "fused"), [("composed", False), ("sdpa", True), ("flash", True), ("math", False)]
+)
+def test_the_attention_that_was_asked_for_is_the_one_that_runs(attention, fused):
+    called = set()
+
+    class Watch(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            called.add(function.__name__.split(".")[0])
+            return function(*args, **kwargs or {})
+
+    params, ids, targets = numbers()
+    with Watch():
+        training_step(CONFIG, params, StepSettings(attention))(ids, targets)
+    assert ("_scaled_dot_product_flash_attention_for_cpu" in called) == fused
+
+
 def test_what_needs_cuda_says_so():
     params, _, _ = numbers()
     for settings, said in (
