@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import math
 import sys
 import time
@@ -12,6 +11,7 @@ from importlib import import_module
 from pathlib import Path
 
 from benchmarks import rows as files
+from benchmarks import training
 from benchmarks.process import cores
 from benchmarks.progress import Shown
 from benchmarks.rows import Results, Sizes
@@ -88,13 +88,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     skip = {} if given.full or given.only else SLOW_TO_START if given.quick else SLOW_TO_MAKE
     with Session(plan, given.threads, [*PROG.split(), *arguments], tuple(given.only), own, skip) as session:
         try:
-            _measure(session, works, math.inf if given.full or given.suites else MINUTES)
+            _measure(session, works, math.inf if given.full or given.suites else MINUTES, given.quick)
         except KeyboardInterrupt:
             session.results.interrupted = True
         return _written(session.results, given.out)
 
 
-def _measure(session: Session, works: list[Work], minutes: float) -> None:
+def _measure(session: Session, works: list[Work], minutes: float, quick: bool = False) -> None:
+    last = next((work for work in reversed(works) if work.suite == "train"), None)
     with Shown(len(works)) as shown:
         for done, work in enumerate(works):
             if time.monotonic() - session.began > 60.0 * minutes:
@@ -105,15 +106,16 @@ def _measure(session: Session, works: list[Work], minutes: float) -> None:
                 shown.begin(work)
                 session.measure(work, shown.watch, shown.row)
             shown.done()
+            if work is last:
+                training.measure(session, work, quick, shown.watch, shown.row)
 
 
 def _written(results: Results, folder: Path) -> int:
-    """The file, the report where it can be made, and the exit status."""
+    """The file, the report, and the exit status."""
     path = folder / "results.json"
     results.write(path)
     found = [str(path)]
-    if importlib.util.find_spec("benchmarks.report") is not None:
-        found.append(str(import_module("benchmarks.report").write(results, folder)))
+    found.append(str(import_module("benchmarks.report").write(results, folder)))  # it needs matplotlib: not for --help
     wrong = [row for row in results.rows if row.status == "wrong"]
     if not any(row.device == "cuda" and row.median is not None for row in results.rows):
         print("No GPU was timed: nothing is claimed about one.")

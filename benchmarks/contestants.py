@@ -41,7 +41,7 @@ def prepare(contestant: str, work: Work, inputs: Inputs, options: dict[str, Any]
         return ceilings.prepare(contestant, work, inputs)
     if ":" in contestant:
         return prepare_own(contestant, work, inputs, options)
-    module = _module(contestant)
+    module = numpy_module(contestant)
     if work.dtype not in ("float32", "float64") or work.part.startswith("copy"):
         raise NotOffered(f"{contestant} has no {work.dtype}, {work.part}")
     if work.work in LOSSES:
@@ -55,7 +55,7 @@ def prepare(contestant: str, work: Work, inputs: Inputs, options: dict[str, Any]
     return Pair(op, getattr(module, op.name), backward, work.part, inputs, options)
 
 
-def _module(contestant: str) -> Any:
+def numpy_module(contestant: str) -> Any:
     name = MODULES[contestant]
     if importlib.util.find_spec(name) is None:
         raise NotHere("not installed", f"there is no {name}")

@@ -89,7 +89,7 @@ class Session:
                 why = f"it cannot be judged: {truth.get('why', '')}"
                 rows += [row_of(work, each, truth["status"], why) for each in able]
             else:
-                race = Race(work, able, truth, self._start, self.plan)
+                race = Race(work, able, truth, self.process_of, self.plan)
                 race.run(watch)
         except KeyboardInterrupt:
             self.results.interrupted = True
@@ -135,7 +135,7 @@ class Session:
         self.truths[key] = answer if "status" in answer else path
         return self.truths[key]
 
-    def _start(self, contestant: Contestant) -> Process:
+    def process_of(self, contestant: Contestant) -> Process:
         """CUDA reserves more addresses than there is memory: there no limit is set."""
         known = self.processes.get(contestant)
         if known is None or known.gone is not None:

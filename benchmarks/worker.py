@@ -22,7 +22,7 @@ from typing import Any
 
 from threadpoolctl import threadpool_info
 
-from benchmarks import judge, memory, verdict
+from benchmarks import judge, memory, training, verdict
 from benchmarks.contestants import module_of
 from benchmarks.inputs import inputs_of
 from benchmarks.verdict import Verdict
@@ -86,6 +86,10 @@ class Worker:
             | {"share": _number(found.share), "error": _number(found.error), "first": first}
             | {"seconds": again, "settings": told, "kernels": kernels()}
         )
+
+    def train(self, contestant: str, quick: bool) -> dict[str, Any]:
+        """The loss after every step of a training, and when it was there."""
+        return training.losses(contestant, quick)
 
     def run(self, repeats: int) -> dict[str, Any]:
         """One sample: the mean of so many runs, one after the other."""

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from benchmarks import __main__ as main_module
-from benchmarks import judge, machine, session, verdict
+from benchmarks import judge, machine, memory, session, verdict
 from benchmarks.__main__ import main
 from benchmarks.contestants import prepare
 from benchmarks.counting import flops_of
@@ -52,6 +52,8 @@ def test_a_quick_run_times_every_suite_and_every_op(tmp_path):
     results = read(tmp_path / "results.json")
     assert {row.suite for row in results.rows} == set(SUITES)
     assert {row.work for row in results.rows if row.suite == "ops"} == set(OPS)
+    (trained,) = [row for row in results.rows if row.work == "loss against time"]
+    assert len(trained.settings["loss"]) == len(trained.settings["time"]) == 3
     for row in results.rows:
         assert row.status == "ok", row
         assert len(row.seconds) == 3
@@ -250,6 +252,13 @@ def test_generated_tokens_are_judged_and_a_near_tie_is_forgiven():
     assert verdict.compare({**outputs, "ids": ids}, right.whole, right, work).wrong
     right.gaps[1, 2, ids[1, 2]] = right.whole["logits"].rms
     assert not verdict.compare({**outputs, "ids": ids}, right.whole, right, work).wrong
+
+
+def test_a_contestant_may_not_take_the_whole_memory(here, monkeypatch):
+    """Its allocation fails, and nothing else does."""
+    monkeypatch.setattr(memory, "available", lambda: 1_500_000_000)
+    row = own_row(here, "hungry")
+    assert (row.status, row.seconds) == ("out of memory", [])
 
 
 # How they are timed
