@@ -70,7 +70,7 @@ def attention(
     Source 1: A = softmax(Omega / sqrt(c), axis=1), C = A V. Source 2: -inf before the softmax, dropout after it.
     Raises TypeError for dtypes, ValueError for shapes, p outside [0, 1] or p > 0 without keep.
     """
-    scale = _attention_scale("attention", Q, K, V, mask, bias, query_offset, scale, keep, p)
+    scale = attention_scale("attention", Q, K, V, mask, bias, query_offset, scale, keep, p)
     S = (Q @ K.mT) * scale
     if bias is not None:
         S = S + bias
@@ -121,7 +121,7 @@ def attention_stages(
     respect to `masked`, and so to a bias (summed over the axes that it was broadcast over).
     Raises as attention does.
     """
-    scale = _attention_scale("attention_stages", Q, K, V, mask, bias, query_offset, scale, keep, p)
+    scale = attention_scale("attention_stages", Q, K, V, mask, bias, query_offset, scale, keep, p)
     Omega = Q @ K.mT
     scaled = Omega * scale
     S = scaled if bias is None else scaled + bias
@@ -165,7 +165,7 @@ def _softmax_over(S: Array, allowed: Array) -> Array:
     return A
 
 
-def _attention_scale(
+def attention_scale(
     op: str,
     Q: Array,
     K: Array,

@@ -24,17 +24,8 @@ def cross_entropy(logits: Array, targets: Array, ignore_index: int | None = None
     Source 2: step by step (softmax, gather, log, mean) equals one call.
     Raises TypeError for targets that are no integers, ValueError for a target out of range or if all are ignored.
     """
-    _check.floats("cross_entropy", logits=logits)
-    if not isinstance(targets, np.ndarray):
-        raise TypeError(f"cross_entropy: targets is a {type(targets).__name__}, expected a NumPy array")
-    classes = _check.shapes("cross_entropy", logits=(logits, "... v"))["v"]
-    _check.same_shape("cross_entropy", "targets", targets, logits.shape[:-1], "logits without its last axis")
-    _check.integers("cross_entropy", "targets", targets, classes, besides=ignore_index)
-    counted = np.ones(targets.shape, bool) if ignore_index is None else targets != ignore_index
-    M = int(counted.sum())
-    if M == 0:
-        raise ValueError("cross_entropy: targets counts 0 of its elements, expected at least 1 not ignored")
-    rows = np.where(counted, targets, 0)[..., None]  # an ignored target points anywhere inside
+    rows, counted, M = check_cross_entropy("cross_entropy", logits, targets, ignore_index)
+    rows = rows[..., None]
     log_P, _ = log_softmax(logits)
     losses = np.where(counted, -np.take_along_axis(log_P, rows, -1)[..., 0], logits.dtype.type(0))
     loss = losses.sum() / M
@@ -53,3 +44,27 @@ def cross_entropy_backward(dloss: float, cache: CrossEntropyCache) -> Array:
     dlogits = np.exp(log_P)
     np.put_along_axis(dlogits, rows, np.take_along_axis(dlogits, rows, -1) - 1.0, -1)
     return np.where(counted[..., None], dlogits * share, log_P.dtype.type(0))
+
+
+def check_cross_entropy(op: str, logits: Array, targets: Array, ignore_index: int | None) -> tuple[Array, Array, int]:
+    """What `counted_targets` says of these."""
+    _check.floats(op, logits=logits)
+    if not isinstance(targets, np.ndarray):
+        raise TypeError(f"{op}: targets is a {type(targets).__name__}, expected a NumPy array")
+    classes = _check.shapes(op, logits=(logits, "... v"))["v"]
+    return counted_targets(op, targets, logits.shape[:-1], "logits without its last axis", classes, ignore_index)
+
+
+def counted_targets(
+    op: str, targets: Array, shape: tuple[int, ...], like: str, classes: int, ignore_index: int | None
+) -> tuple[Array, Array, int]:
+    """The targets (an ignored one points anywhere inside), which of them count, and how many do."""
+    if not isinstance(targets, np.ndarray):
+        raise TypeError(f"{op}: targets is a {type(targets).__name__}, expected a NumPy array")
+    _check.same_shape(op, "targets", targets, shape, like)
+    _check.integers(op, "targets", targets, classes, besides=ignore_index)
+    counted = np.ones(targets.shape, bool) if ignore_index is None else targets != ignore_index
+    M = int(counted.sum())
+    if M == 0:
+        raise ValueError(f"{op}: targets counts 0 of its elements, expected at least 1 not ignored")
+    return np.where(counted, targets, 0), counted, M

@@ -19,11 +19,7 @@ def dropout(X: Array, keep: Array | None, p: float) -> tuple[Array, DropoutCache
     keep = None means no dropout, and then p must be 0. p = 1 gives zeros. Source 2: dropout on A.
     Raises TypeError for a mask that is not boolean, ValueError for p outside [0, 1] or a mask of another shape.
     """
-    _check.floats("dropout", X=X)
-    p = _check.probability("dropout", p, keep)
-    if keep is not None:
-        _check.boolean("dropout", "keep", keep)
-        _check.same_shape("dropout", "keep", keep, X.shape, "X")
+    p = check_dropout("dropout", X, keep, p)
     return _drop(X, keep, p), (X, keep, p)
 
 
@@ -43,3 +39,12 @@ def _drop(X: Array, keep: Array | None, p: float) -> Array:
     if p == 1.0:
         return np.zeros_like(X, subok=False)
     return np.where(keep, X * (1.0 / (1.0 - p)), X.dtype.type(0))
+
+
+def check_dropout(op: str, X: Array, keep: Array | None, p: float) -> float:
+    _check.floats(op, X=X)
+    p = _check.probability(op, p, keep)
+    if keep is not None:
+        _check.boolean(op, "keep", keep)
+        _check.same_shape(op, "keep", keep, X.shape, "X")
+    return p

@@ -21,11 +21,7 @@ def layer_norm(X: Array, scale: Array, shift: Array, epsilon: float = 1e-5) -> t
     Source 2: LayerNorm(emb_dim, epsilon = 1e-5).
     Raises TypeError for mixed or other dtypes, ValueError for sizes that do not match or a negative epsilon.
     """
-    _check.floats("layer_norm", X=X, scale=scale, shift=shift)
-    _check.shapes("layer_norm", X=(X, "... d"), scale=(scale, "d"), shift=(shift, "d"))
-    epsilon = _check.number("layer_norm", "epsilon", epsilon)
-    if epsilon < 0.0:
-        raise ValueError(f"layer_norm: epsilon is {epsilon}, expected a number of at least 0")
+    epsilon = check_layer_norm("layer_norm", X, scale, shift, epsilon)
     mu = X.mean(-1, keepdims=True)
     D = X - mu
     var = (D * D).mean(-1, keepdims=True)
@@ -49,3 +45,12 @@ def layer_norm_backward(dY: Array, cache: LayerNormCache) -> tuple[Array, Array,
     dscale = (dY * N).sum(leading)
     dshift = dY.sum(leading)
     return dX, dscale, dshift
+
+
+def check_layer_norm(op: str, X: Array, scale: Array, shift: Array, epsilon: float) -> float:
+    _check.floats(op, X=X, scale=scale, shift=shift)
+    _check.shapes(op, X=(X, "... d"), scale=(scale, "d"), shift=(shift, "d"))
+    epsilon = _check.number(op, "epsilon", epsilon)
+    if epsilon < 0.0:
+        raise ValueError(f"{op}: epsilon is {epsilon}, expected a number of at least 0")
+    return epsilon

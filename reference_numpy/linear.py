@@ -16,8 +16,7 @@ def linear(X: Array, weight: Array, bias: Array | None = None) -> tuple[Array, L
     Sources 1 (version 2) and 2: `nn.Linear`, whose weight is the transpose of source 1's (d, c) matrices.
     Raises TypeError for mixed or other dtypes, ValueError for sizes that do not match.
     """
-    _check.floats("linear", X=X, weight=weight, bias=bias)
-    _check.shapes("linear", X=(X, "... d"), weight=(weight, "k d"), bias=(bias, "k"))
+    check_linear("linear", X, weight, bias)
     Y = X @ weight.T
     if bias is not None:
         Y = Y + bias
@@ -39,3 +38,8 @@ def linear_backward(dY: Array, cache: LinearCache) -> tuple[Array, ...]:
     if bias is None:
         return dX, dweight
     return dX, dweight, dY_rows.sum(0)
+
+
+def check_linear(op: str, X: Array, weight: Array, bias: Array | None) -> None:
+    _check.floats(op, X=X, weight=weight, bias=bias)
+    _check.shapes(op, X=(X, "... d"), weight=(weight, "k d"), bias=(bias, "k"))

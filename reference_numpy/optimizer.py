@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -39,18 +39,9 @@ def adamw_step(
     and a gradient that is not finite or whose square is not: torch steps on, and then that parameter is NaN for good, or
     never moves again.
     """
-    beta1, beta2 = _betas(betas)
-    lr = _at_least_0("adamw_step", "lr", lr)
-    epsilon = _check.number("adamw_step", "epsilon", epsilon)
-    weight_decay = _at_least_0("adamw_step", "weight_decay", weight_decay)
-    check_params("adamw_step", params)
-    check_state("adamw_step", params, state)
-    check_alike("adamw_step", "grads", grads, params)
-    _check_step(params, grads, state, epsilon)
-    t = state.get("step", 0) + 1
+    lr, (beta1, beta2), epsilon, weight_decay = check_step(params, grads, state, lr, betas, epsilon, weight_decay)
+    t, exp_avg, exp_avg_sq = start_step(params, state)
     correction1, correction2 = 1.0 - beta1**t, 1.0 - beta2**t
-    exp_avg, exp_avg_sq = (state.get(moment) or _zeros(params) for moment in MOMENTS)
-    state.update(step=t, exp_avg=exp_avg, exp_avg_sq=exp_avg_sq)
     for name, p in params.items():
         g, m, v = grads[name], exp_avg[name], exp_avg_sq[name]
         m *= beta1
@@ -73,13 +64,7 @@ def clip_gradients(grads: Mapping[str, Array], max_norm: float) -> tuple[dict[st
     Raises TypeError for other dtypes, ValueError for a max_norm that is not above 0, and for a norm that is not finite:
     max_norm / inf would set the finite gradients to 0, and a NaN all of them to NaN, without a word.
     """
-    max_norm = _check.number("clip_gradients", "max_norm", max_norm)
-    if max_norm <= 0.0:
-        raise ValueError(f"clip_gradients: max_norm is {max_norm}, expected a number above 0")
-    check_arrays("clip_gradients", "grads", grads)
-    for name, g in grads.items():
-        if not math.isfinite(_largest(g)):
-            raise ValueError(f"clip_gradients: grads[{name!r}] holds {_largest(g)}, expected finite numbers")
+    max_norm = check_clip(grads, max_norm)
     arrays = {id(g): g for g in grads.values()}
     norm = _norm(list(arrays.values()))
     if not math.isfinite(norm):
@@ -119,8 +104,55 @@ def learning_rate(
     return peak * share + floor * (1.0 - share)  # exact at both ends
 
 
-def _check_step(
-    params: Mapping[str, Array], grads: Mapping[str, Array], state: Mapping[str, Any], epsilon: float
+def check_clip(grads: Mapping[str, Array], max_norm: float, largest: Callable[[Array], float] | None = None) -> float:
+    """The checks of clip_gradients; `largest` finds max |x|."""
+    max_norm = _check.number("clip_gradients", "max_norm", max_norm)
+    if max_norm <= 0.0:
+        raise ValueError(f"clip_gradients: max_norm is {max_norm}, expected a number above 0")
+    check_arrays("clip_gradients", "grads", grads)
+    for name, g in grads.items():
+        top = (largest or _largest)(g)
+        if not math.isfinite(top):
+            raise ValueError(f"clip_gradients: grads[{name!r}] holds {top}, expected finite numbers")
+    return max_norm
+
+
+def check_step(
+    params: dict[str, Array],
+    grads: Mapping[str, Array],
+    state: dict[str, Any],
+    lr: float,
+    betas: tuple[float, float],
+    epsilon: float,
+    weight_decay: float,
+    largest: Callable[[Array], float] | None = None,
+) -> tuple[float, tuple[float, float], float, float]:
+    """The checks of adamw_step, and its hyperparameters as plain numbers; `largest` finds max |x|."""
+    pair = _betas(betas)
+    lr = _at_least_0("adamw_step", "lr", lr)
+    epsilon = _check.number("adamw_step", "epsilon", epsilon)
+    weight_decay = _at_least_0("adamw_step", "weight_decay", weight_decay)
+    check_params("adamw_step", params)
+    check_state("adamw_step", params, state)
+    check_alike("adamw_step", "grads", grads, params)
+    _check_numbers(params, grads, state, epsilon, largest or _largest)
+    return lr, pair, epsilon, weight_decay
+
+
+def start_step(params: Mapping[str, Array], state: dict[str, Any]) -> tuple[int, dict[str, Array], dict[str, Array]]:
+    """Count the step in the state; its number and both moments, zeros before the first."""
+    t = state.get("step", 0) + 1
+    exp_avg, exp_avg_sq = (state.get(moment) or _zeros(params) for moment in MOMENTS)
+    state.update(step=t, exp_avg=exp_avg, exp_avg_sq=exp_avg_sq)
+    return t, exp_avg, exp_avg_sq
+
+
+def _check_numbers(
+    params: Mapping[str, Array],
+    grads: Mapping[str, Array],
+    state: Mapping[str, Any],
+    epsilon: float,
+    largest: Callable[[Array], float],
 ) -> None:
     """Every number of the step will be finite, and every array can be updated in place, once."""
     dtype = np.finfo(next(iter(params.values())).dtype)
@@ -130,9 +162,10 @@ def _check_step(
         )
     most = math.sqrt(dtype.max) / 2.0  # half the root: v stays finite whatever its own rounding
     for name, g in grads.items():
-        if not _largest(g) <= most:
+        top = largest(g)
+        if not top <= most:
             expected = f"finite numbers up to {most:.2g}, whose squares are finite"
-            raise ValueError(f"adamw_step: grads[{name!r}] holds {_largest(g)}, expected {expected}")
+            raise ValueError(f"adamw_step: grads[{name!r}] holds {top}, expected {expected}")
     written = {f"params[{name!r}]": p for name, p in params.items()}
     for moment in MOMENTS:
         written |= {f"state[{moment!r}][{name!r}]": array for name, array in state.get(moment, {}).items()}

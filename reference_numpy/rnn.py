@@ -21,10 +21,8 @@ def rnn(
     Two biases, as in `nn.RNN`: each gets the same gradient. Source 2: h_s = tanh(A emb(w_s) + B h_{s-1} + d).
     Raises TypeError for mixed or other dtypes, ValueError for sizes that do not match (a state of another batch too).
     """
-    _check.floats("rnn", X=X, W_ih=W_ih, W_hh=W_hh, b_ih=b_ih, b_hh=b_hh, h0=h0)
-    _check.shapes("rnn", X=(X, "... n d"), W_ih=(W_ih, "k d"), b_ih=(b_ih, "k"), b_hh=(b_hh, "k"), h0=(h0, "... k"))
+    check_rnn_operands("rnn", X, W_ih, W_hh, b_ih, b_hh, h0)
     n, k = X.shape[-2], W_ih.shape[0]
-    _check.same_shape("rnn", "W_hh", W_hh, (k, k), "(k, k) of W_ih")
     from_inputs = X @ W_ih.T + b_ih  # all steps at once; only the recurrence is a loop
     H = np.empty((*X.shape[:-1], k), X.dtype)
     h = np.zeros((*X.shape[:-2], k), X.dtype) if h0 is None else h0
@@ -60,3 +58,9 @@ def rnn_backward(dY: tuple[Array, Array], cache: RNNCache) -> tuple[Array, ...]:
     db_ih = da_rows.sum(0)
     gradients = (dX, dW_ih, dW_hh, db_ih, db_ih.copy())
     return gradients if h0 is None else (*gradients, dh)
+
+
+def check_rnn_operands(op: str, X: Array, W_ih: Array, W_hh: Array, b_ih: Array, b_hh: Array, h0: Array | None) -> None:
+    _check.floats(op, X=X, W_ih=W_ih, W_hh=W_hh, b_ih=b_ih, b_hh=b_hh, h0=h0)
+    _check.shapes(op, X=(X, "... n d"), W_ih=(W_ih, "k d"), b_ih=(b_ih, "k"), b_hh=(b_hh, "k"), h0=(h0, "... k"))
+    _check.same_shape(op, "W_hh", W_hh, (W_ih.shape[0],) * 2, "(k, k) of W_ih")

@@ -59,8 +59,7 @@ def self_attention(
     Five matrix products and one transposition for all tokens. Source 1: trainable self-attention.
     Raises as attention does.
     """
-    _check.floats("self_attention", X=X, Wq=Wq, Wk=Wk, Wv=Wv, bias=bias)
-    _check.shapes("self_attention", X=(X, "... n d"), Wq=(Wq, "d c"), Wk=(Wk, "d c"), Wv=(Wv, "d e"))
+    check_self_attention("self_attention", X, Wq, Wk, Wv, bias)
     Q = X @ Wq
     K = X @ Wk
     V = X @ Wv
@@ -106,12 +105,7 @@ def multi_head_attention(
     Source 2: heads concatenated, then a projection without bias (its W_0 is the transpose of Wo).
     Raises as attention does; ValueError if num_heads does not divide the width.
     """
-    op = "multi_head_attention"
-    _check.floats(op, X=X, Wq=Wq, Wk=Wk, Wv=Wv, Wo=Wo, bias=bias)
-    sizes = _check.shapes(op, X=(X, "... n d"), Wq=(Wq, "d Hc"), Wk=(Wk, "d Hc"), Wv=(Wv, "d Hc"), Wo=(Wo, "Hc k"))
-    check_heads(op, num_heads, sizes["Hc"])
-    weights = (*X.shape[:-2], num_heads, sizes["n"], sizes["n"])
-    check_attention_options(op, weights, mask, bias, query_offset, keep, p)
+    check_multi_head("multi_head_attention", X, Wq, Wk, Wv, Wo, num_heads, mask, bias, query_offset, keep, p)
     Q = split_heads(X @ Wq, num_heads)  # (..., H, n, c)
     K = split_heads(X @ Wk, num_heads)
     V = split_heads(X @ Wv, num_heads)
@@ -136,6 +130,32 @@ def multi_head_attention_backward(dY: Array, cache: MultiHeadCache) -> tuple[Arr
     dQ, dK, dV = (merge_heads(gradient) for gradient in attention_backward(dC, attention_cache))
     dX = dQ @ Wq.T + dK @ Wk.T + dV @ Wv.T
     return dX, _weight_gradient(X, dQ), _weight_gradient(X, dK), _weight_gradient(X, dV), dWo
+
+
+def check_self_attention(op: str, X: Array, Wq: Array, Wk: Array, Wv: Array, bias: Array | None) -> None:
+    _check.floats(op, X=X, Wq=Wq, Wk=Wk, Wv=Wv, bias=bias)
+    _check.shapes(op, X=(X, "... n d"), Wq=(Wq, "d c"), Wk=(Wk, "d c"), Wv=(Wv, "d e"))
+
+
+def check_multi_head(
+    op: str,
+    X: Array,
+    Wq: Array,
+    Wk: Array,
+    Wv: Array,
+    Wo: Array,
+    num_heads: int,
+    mask: Array | None,
+    bias: Array | None,
+    query_offset: int,
+    keep: Array | None,
+    p: float,
+) -> None:
+    _check.floats(op, X=X, Wq=Wq, Wk=Wk, Wv=Wv, Wo=Wo, bias=bias)
+    sizes = _check.shapes(op, X=(X, "... n d"), Wq=(Wq, "d Hc"), Wk=(Wk, "d Hc"), Wv=(Wv, "d Hc"), Wo=(Wo, "Hc k"))
+    check_heads(op, num_heads, sizes["Hc"])
+    weights = (*X.shape[:-2], num_heads, sizes["n"], sizes["n"])
+    check_attention_options(op, weights, mask, bias, query_offset, keep, p)
 
 
 def check_heads(op: str, num_heads: int, width: int) -> None:

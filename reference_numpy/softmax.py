@@ -21,7 +21,7 @@ def softmax(X: Array, axis: int = -1) -> tuple[Array, SoftmaxCache]:
     Source 1: A = softmax(Omega / sqrt(c), axis=1).
     Raises TypeError for anything but float32 or float64, ValueError for a missing or empty axis.
     """
-    axis = _softmax_axis("softmax", X, axis)
+    axis = softmax_axis("softmax", X, axis)
     with np.errstate(over="ignore", invalid="ignore"):  # -inf - -inf is NaN, as documented; -huge - huge is -inf
         E = np.exp(X - X.real.max(axis, keepdims=True))
     A = E / E.sum(axis, keepdims=True)
@@ -47,7 +47,7 @@ def log_softmax(X: Array, axis: int = -1) -> tuple[Array, SoftmaxCache]:
     Source 2: the loss in one call. A row that is -inf throughout gives NaN, as in torch.
     Raises as softmax does.
     """
-    axis = _softmax_axis("log_softmax", X, axis)
+    axis = softmax_axis("log_softmax", X, axis)
     with np.errstate(over="ignore", invalid="ignore"):
         D = X - X.real.max(axis, keepdims=True)
         Y = D - np.log(np.exp(D).sum(axis, keepdims=True))
@@ -65,7 +65,7 @@ def log_softmax_backward(dY: Array, cache: SoftmaxCache) -> Array:
     return dX
 
 
-def _softmax_axis(op: str, X: Array, axis: int) -> int:
+def softmax_axis(op: str, X: Array, axis: int) -> int:
     _check.floats(op, X=X)
     if not -X.ndim <= axis < X.ndim:
         raise ValueError(f"{op}: axis is {axis}, expected an axis of X, whose shape is {X.shape}")

@@ -48,13 +48,7 @@ def transformer_block(
     The norm stands before each part, so the residual path goes from end to end untouched. Source 2.
     Raises TypeError for mixed or other dtypes, ValueError for missing parameters and for shapes that do not match.
     """
-    op = "transformer_block"
-    _parameters.check_config(op, config, GPTConfig)
-    _parameters.check_parameters(op, params, transformer_block_shapes(config))
-    _check.floats(op, X=X, scale=params["norm_1.scale"])
-    _check.shapes(op, X=(X, "... n d"), scale=(params["norm_1.scale"], "d"))
-    if keep is not None:
-        _parameters.check_keep(op, keep, keep_shapes(config, X.shape[:-1]))
+    check_block("transformer_block", params, X, config, keep)
     drops = {"attention": None, "feed_forward": None} if keep is None else keep
     N, norm_1_cache = layer_norm(X, params["norm_1.scale"], params["norm_1.shift"])
     Wq, Wk, Wv, Wo = (params[f"attention.{name}.weight"].T for name in PROJECTIONS)  # (d, H c), the last (H c, d)
@@ -85,3 +79,12 @@ def transformer_block_backward(dY: Array, cache: BlockCache) -> tuple[Array, Par
         grads[f"attention.{name}.weight"] = np.ascontiguousarray(dweight.T)  # back to torch's (out, in)
     grads |= {"norm_2.scale": dscale_2, "norm_2.shift": dshift_2, **_parameters.named("feed_forward", dfeed_forward)}
     return dX, grads
+
+
+def check_block(op: str, params: Params, X: Array, config: GPTConfig, keep: dict[str, Array] | None) -> None:
+    _parameters.check_config(op, config, GPTConfig)
+    _parameters.check_parameters(op, params, transformer_block_shapes(config))
+    _check.floats(op, X=X, scale=params["norm_1.scale"])
+    _check.shapes(op, X=(X, "... n d"), scale=(params["norm_1.scale"], "d"))
+    if keep is not None:
+        _parameters.check_keep(op, keep, keep_shapes(config, X.shape[:-1]))

@@ -1,0 +1,107 @@
+"""Threads: as many as BLAS has been given, each of them running BLAS alone. NumPy releases the GIL inside its loops."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache, partial
+from itertools import pairwise
+
+import numpy as np
+from threadpoolctl import ThreadpoolController
+
+from reference_numpy._check import Array
+
+Job = Callable[[], object]
+CHUNK = (
+    1 << 16
+)  # elements that an elementwise loop handles at a time: a few such arrays fit in a core's second-level cache
+PARALLEL = 1 << 16  # elements below which threads cost more than they bring
+_local = threading.local()
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    """One controller, kept: to make one takes longer than many a call here."""
+    return ThreadpoolController().select(user_api="blas")
+
+
+@cache
+def _pool(workers: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(workers, "gemelos")
+
+
+os.register_at_fork(after_in_child=_pool.cache_clear)  # threads do not survive a fork
+
+
+def count() -> int:
+    """The threads at hand: BLAS's own number (OMP_NUM_THREADS, threadpoolctl), and 1 inside a job."""
+    if getattr(_local, "inside", False):
+        return 1
+    return max((library.num_threads for library in _blas().lib_controllers), default=1)
+
+
+def scratch(name: str, size: int, dtype: np.dtype[np.floating]) -> Array:
+    """Memory of the calling thread for `size` elements, unwritten; the next call under this name gets the same."""
+    kept: dict[tuple[str, str], Array] = _local.__dict__.setdefault("scratch", {})
+    key = name, dtype.char
+    if key not in kept or kept[key].size < size:
+        kept[key] = np.empty(size, dtype)
+    return kept[key][:size]
+
+
+def run(jobs: Iterable[Job], worth: int = PARALLEL) -> None:
+    """Call every job once. Whoever is free takes the next one; inside a job there is nobody but the caller.
+
+    Jobs write to places of their own, so their order changes no result. worth: how many elements they handle in all; a few
+    are not worth a thread. The first error is raised, when all have stopped.
+    """
+    todo = list(jobs)
+    threads = min(count(), len(todo)) if worth >= PARALLEL else 1
+    if threads < 2:
+        with np.errstate(over="ignore", invalid="ignore"):
+            for job in todo:
+                job()
+        return
+    queue = iter(todo)
+    with _blas().limit(limits=1):
+        others = [_pool(threads - 1).submit(_work, queue) for _ in range(threads - 1)]
+        try:
+            _work(queue)
+        finally:
+            for _ in queue:  # after an error or Ctrl-C: nobody begins another job
+                pass
+            errors = [other.exception() for other in others]
+    for error in errors:
+        if error is not None:
+            raise error
+
+
+def _work(queue: Iterator[Job]) -> None:
+    _local.inside = True
+    try:
+        with np.errstate(over="ignore", invalid="ignore"):
+            for job in queue:
+                job()
+    finally:
+        _local.inside = False
+
+
+def chunks(rows: int, width: int) -> list[slice]:
+    """Slices of so many rows of this width, each of about CHUNK elements; one for a job."""
+    step = max(1, CHUNK // max(width, 1))
+    return [slice(start, min(start + step, rows)) for start in range(0, rows, step)]
+
+
+def over_rows(X: Array, work: Callable[[slice], object]) -> None:
+    """work(slice) over all rows of X, (rows, width), in cache-sized chunks, on threads if it is worth it."""
+    run([partial(work, piece) for piece in chunks(*X.shape)], X.size)
+
+
+def parts(total: int) -> list[slice]:
+    """`total` things in as many equal shares as there are threads."""
+    shares = max(1, min(count(), total))
+    edges = [total * share // shares for share in range(shares + 1)]
+    return [slice(a, b) for a, b in pairwise(edges)]
