@@ -22,7 +22,7 @@ from reference_numpy.fast._memory import Memory
 from reference_numpy.fast._tiles import Gradients, Heads, Index, Options
 
 EPSILON = 1e-5  # of the norms, as in the reference
-ROWS = 256  # that the forward takes through a block together
+ROWS = 512  # that the forward takes through a block together
 
 
 class Folded(NamedTuple):
@@ -62,15 +62,19 @@ class Kept(NamedTuple):
     p: float
 
 
-def fold(block: Params) -> Folded:
+def fold(block: Params, memory: Memory) -> Folded:
     """The parameters of one block as it computes with them."""
-    W = np.concatenate([block[f"attention.{name}.weight"] for name in ("query", "key", "value")])
+    stacked = [block[f"attention.{name}.weight"] for name in ("query", "key", "value")]
     expand = block["feed_forward.expand.weight"]
+    (k, d), dtype = stacked[0].shape, expand.dtype
+    W = np.concatenate(stacked, out=memory("projections", (3 * k, d), dtype))
+    projections_bias = W @ block["norm_1.shift"]
+    W *= block["norm_1.scale"]
     return Folded(
-        W * block["norm_1.scale"],
-        W @ block["norm_1.shift"],
+        W,
+        projections_bias,
         block["attention.projection.weight"],
-        expand * block["norm_2.scale"],
+        np.multiply(expand, block["norm_2.scale"], out=memory("expand", expand.shape, dtype)),
         expand @ block["norm_2.shift"] + block["feed_forward.expand.bias"],
         block["feed_forward.contract.weight"],
         block["feed_forward.contract.bias"],
@@ -180,7 +184,7 @@ def unfold(grads: Folded, block: Params) -> Params:
 
 
 def _unfold(dfolded: Array, dbias: Array, W: Array, block: Params, norm: str) -> tuple[Array, Array, Array]:
-    product = dfolded * W
+    product = np.multiply(dfolded, W, out=_threads.scratch("folded", W.size, W.dtype).reshape(W.shape))
     dscale = np.ones(len(W), W.dtype) @ product
     dW = dfolded * block[f"{norm}.scale"]
     dW += np.multiply(dbias[:, None], block[f"{norm}.shift"], out=product)

@@ -12,7 +12,7 @@ from reference_numpy.fast import _threads
 from reference_numpy.fast._memory import Memory
 
 LOGITS = 1 << 26  # elements of the logits that exist at a time
-ROWS, CLASSES = 256, 2048  # of a job, and of a tile of its logits
+ROWS, CLASSES = 512, 2048  # of a job, and of a tile of its logits
 
 
 class Targets(NamedTuple):

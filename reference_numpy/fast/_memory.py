@@ -16,7 +16,7 @@ class Memory:
 
     def __init__(self) -> None:
         self._arrays: dict[Any, Array] = {}
-        self._parts: dict[int, Memory] = {}
+        self._parts: dict[int | str, Memory] = {}
 
     def __call__(self, name: Any, shape: tuple[int, ...], dtype: np.dtype[np.floating]) -> Array:
         kept = self._arrays.get(name)
@@ -24,8 +24,8 @@ class Memory:
             kept = self._arrays[name] = np.empty(shape, dtype)
         return kept
 
-    def of(self, part: int) -> Memory:
-        """Memory for one of several who work at the same time."""
+    def of(self, part: int | str) -> Memory:
+        """Memory for one of several who use the same names."""
         return self._parts.setdefault(part, Memory())
 
 

@@ -150,7 +150,7 @@ def forward(params: Params, ids: Array, config: GPTConfig, keep: Keep | None, me
     X = memory("X", (ids.size, d), dtype)
     N, r = memory("N", X.shape, dtype), memory("r", X.shape[:1], dtype)
     blocks = [_parameters.part(params, f"blocks.{layer}") for layer in range(config.num_layers)]
-    weights = [_block.fold(block) for block in blocks]
+    weights = [_block.fold(block, memory.of(layer)) for layer, block in enumerate(blocks)]
     saved = [_block.room(memory, layer, ids.size, config, dtype) for layer in range(config.num_layers)]
     positions = params["position_embedding.weight"][:n]
 
@@ -192,7 +192,7 @@ def backward(
         for layer in reversed(range(config.num_layers)):
             drops = kept(keep, layer, sequences, config, n)
             saved, weights = trunk.saved[layer].of(here), trunk.weights[layer]
-            own = memory.of(number)
+            own = memory.of(f"part {number}")
             dblocks[number].append(_block.backward(dx, n, weights, saved, config, drops, own))
         if keep is not None:
             _block.drop(dx, keep["embedding"].reshape(-1, d)[here], config.dropout)

@@ -42,7 +42,7 @@ def transformer_block(
     if keep is not None:
         attention = keep["attention"].reshape(-1, config.num_heads, n, n)
         kept = _block.Kept(attention, keep["feed_forward"].reshape(-1, d), config.dropout)
-    weights, saved = _block.fold(params), _block.room(Memory(), 0, len(Y), config, X.dtype)
+    weights, saved = _block.fold(params, Memory()), _block.room(Memory(), 0, len(Y), config, X.dtype)
     _block.forward(Y, n, weights, saved, config, kept)
     return Y.reshape(X.shape), BlockCache(params, config, X.shape, kept, weights, saved)
 
