@@ -1,9 +1,12 @@
-"""The Elman network: all input products in one, then three calls a step; each thread has sequences of its own."""
+"""The Elman network: all input products in one, then three calls a step.
+
+A step's product runs on BLAS's threads. Threads of Python's, with some sequences each, would wait for each other's short
+calls: 37 ms instead of 25 for 256 steps of 32 rows of 384.
+"""
 
 from __future__ import annotations
 
 import math
-from functools import partial
 
 import numpy as np
 
@@ -29,21 +32,15 @@ def rnn(
     H = X.reshape(B * n, X.shape[-1]) @ W_ih.T
     H += b_ih + b_hh
     H = H.reshape(B, n, k)
-    transposed = np.ascontiguousarray(W_hh.T)
-    before = None if h0 is None else h0.reshape(B, k)
-
-    def recur(part: slice) -> None:
-        states, product = H[part], np.empty((part.stop - part.start, k), H.dtype)
-        h = None if before is None else before[part]
-        for t in range(n):
-            now = states[:, t]
-            if h is not None:
-                np.matmul(h, transposed, out=product)
-                now += product
-            np.tanh(now, out=now)
-            h = now
-
-    _threads.run([partial(recur, part) for part in _threads.parts(B)], B * k * k)
+    transposed, product = np.ascontiguousarray(W_hh.T), np.empty((B, k), H.dtype)
+    h = None if h0 is None else h0.reshape(B, k)
+    for t in range(n):
+        now = H[:, t]
+        if h is not None:
+            np.matmul(h, transposed, out=product)
+            now += product
+        np.tanh(now, out=now)
+        h = now
     H = H.reshape(*X.shape[:-1], k)
     return (H, H[..., -1, :].copy()), (X, W_ih, W_hh, h0, H)
 
@@ -61,22 +58,19 @@ def rnn_backward(dY: tuple[Array, Array], cache: RNNCache) -> tuple[Array, ...]:
     _check.upstream("rnn_backward", "dh_last", dh_last, H[..., -1, :])
     B = math.prod(H.shape[:-2])
     states, upstream = H.reshape(B, n, k), dH.reshape(B, n, k)
-    da, dh0 = np.empty(states.shape, H.dtype), np.empty((B, k), H.dtype)
-    last = dh_last.reshape(B, k)
+    da, dh = np.empty(states.shape, H.dtype), dh_last.reshape(B, k).copy()
+    slopes, h = da.reshape(-1, k), states.reshape(-1, k)
 
-    def recur(part: slice) -> None:
-        slopes, outside = da[part], upstream[part]
-        np.multiply(states[part], states[part], out=slopes)
-        np.subtract(1.0, slopes, out=slopes)
-        dh = last[part].copy()
-        for t in reversed(range(n)):
-            dh += outside[:, t]
-            now = slopes[:, t]
-            now *= dh
-            np.matmul(now, W_hh, out=dh)
-        dh0[part] = dh
+    def slope(rows: slice) -> None:
+        np.multiply(h[rows], h[rows], out=slopes[rows])
+        np.subtract(1.0, slopes[rows], out=slopes[rows])
 
-    _threads.run([partial(recur, part) for part in _threads.parts(B)], B * k * k)
+    _threads.over_rows(slopes, slope)
+    for t in reversed(range(n)):
+        dh += upstream[:, t]
+        now = da[:, t]
+        now *= dh
+        np.matmul(now, W_hh, out=dh)
     rows = da.reshape(B * n, k)
     dX = (rows @ W_ih).reshape(X.shape)
     dW_ih = rows.T @ X.reshape(B * n, X.shape[-1])
@@ -87,4 +81,4 @@ def rnn_backward(dY: tuple[Array, Array], cache: RNNCache) -> tuple[Array, ...]:
     if h0 is None:
         return dX, dW_ih, dW_hh, db, db.copy()
     dW_hh += da[:, 0].T @ h0.reshape(B, k)
-    return dX, dW_ih, dW_hh, db, db.copy(), dh0.reshape(h0.shape)
+    return dX, dW_ih, dW_hh, db, db.copy(), dh.reshape(h0.shape)
