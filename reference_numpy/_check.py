@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cache
 from numbers import Real
 from typing import Any, NamedTuple
 
@@ -31,7 +32,13 @@ NUMPY = Family(np.ndarray, "NumPy array", ("float32", "float64"), also=("complex
 
 
 def dtype_name(array: Any) -> str:
-    return str(array.dtype).removeprefix("torch.")
+    return _name(array.dtype)
+
+
+@cache
+def _name(dtype: Any) -> str:
+    """Kept, since NumPy spells a dtype anew each time: a tenth of a tiny model's step."""
+    return str(dtype).removeprefix("torch.")
 
 
 def floats(op: str, family: Family = NUMPY, **operands: Any) -> None:

@@ -33,7 +33,7 @@ def loss(Y: Array, weight: Array, bias: Array, targets: Targets, memory: Memory)
         logits = memory("logits", (rows.stop - rows.start, weight.shape[0]), Y.dtype)
         jobs = [
             partial(_row_losses, Y, weight, bias, targets, job, logits[job.start - rows.start :], losses)
-            for job in _jobs(rows)
+            for job in _jobs(rows, logits.size)
         ]
         _threads.run(jobs, logits.size)
     return _mean(losses, targets)
@@ -54,7 +54,7 @@ def loss_gradients(
         logits = memory("logits", (rows.stop - rows.start, weight.shape[0]), Y.dtype)
         jobs = [
             partial(_gradients, dloss, Y, weight, bias, targets, job, logits[job.start - rows.start :], losses, dY)
-            for job in _jobs(rows)
+            for job in _jobs(rows, logits.size)
         ]
         _threads.run(jobs, logits.size)
         first = rows.start == 0
@@ -70,9 +70,9 @@ def _pieces(N: int, classes: int) -> list[slice]:
     return [slice(start, min(start + step, N)) for start in range(0, N, step)]
 
 
-def _jobs(rows: slice) -> list[slice]:
+def _jobs(rows: slice, worth: int) -> list[slice]:
     """As many rows as a job handles; fewer if there would be fewer jobs than threads."""
-    step = min(ROWS, -(-(rows.stop - rows.start) // _threads.count()))
+    step = min(ROWS, -(-(rows.stop - rows.start) // _threads.count(worth)))
     return [slice(start, min(start + step, rows.stop)) for start in range(rows.start, rows.stop, step)]
 
 

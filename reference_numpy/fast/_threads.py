@@ -36,9 +36,9 @@ def _pool(workers: int) -> ThreadPoolExecutor:
 os.register_at_fork(after_in_child=_pool.cache_clear)  # threads do not survive a fork
 
 
-def count() -> int:
-    """The threads at hand: BLAS's own number (OMP_NUM_THREADS, threadpoolctl), and 1 inside a job."""
-    if getattr(_local, "inside", False):
+def count(worth: int = PARALLEL) -> int:
+    """The threads at hand for so many elements: BLAS's own number (OMP_NUM_THREADS, threadpoolctl), 1 in a job."""
+    if worth < PARALLEL or getattr(_local, "inside", False):
         return 1
     return max((library.num_threads for library in _blas().lib_controllers), default=1)
 
@@ -59,11 +59,18 @@ def run(jobs: Iterable[Job], worth: int = PARALLEL) -> None:
     are not worth a thread. The first error is raised, when all have stopped.
     """
     todo = list(jobs)
-    threads = min(count(), len(todo)) if worth >= PARALLEL else 1
-    if threads < 2:
+    if getattr(_local, "inside", False):
+        for job in todo:
+            job()
+        return
+    threads = min(count(worth), len(todo))
+    if threads < 2 and worth >= PARALLEL:  # one job, which may use threads itself
         with np.errstate(over="ignore", invalid="ignore"):
             for job in todo:
                 job()
+        return
+    if threads < 2:
+        _work(iter(todo))
         return
     queue = iter(todo)
     with _blas().limit(limits=1):
@@ -100,8 +107,8 @@ def over_rows(X: Array, work: Callable[[slice], object]) -> None:
     run([partial(work, piece) for piece in chunks(*X.shape)], X.size)
 
 
-def parts(total: int) -> list[slice]:
-    """`total` things in as many equal shares as there are threads."""
-    shares = max(1, min(count(), total))
+def parts(total: int, worth: int) -> list[slice]:
+    """`total` things of so many elements in as many equal shares as there are threads."""
+    shares = max(1, min(count(worth), total))
     edges = [total * share // shares for share in range(shares + 1)]
     return [slice(a, b) for a, b in pairwise(edges)]

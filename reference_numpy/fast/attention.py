@@ -68,7 +68,8 @@ def attention_backward(dC: Array, cache: TiledCache) -> tuple[Array, Array, Arra
     _check.floats("attention_backward", Q=Q, dC=dC)
     _check.same_shape("attention_backward", "dC", dC, C.shape, "C")
     groups, tiles = _groups(cache), _tiles.query_tiles(Q.shape[-2])
-    shares = 1 if len(groups) >= _threads.count() else min(_threads.count(), len(tiles))
+    threads = _threads.count(Q.size * K.shape[-2])
+    shares = 1 if len(groups) >= threads else min(threads, len(tiles))
     dQ, dK, dV = (
         np.empty(Q.shape, Q.dtype),
         np.zeros((shares, *K.shape), K.dtype),
@@ -92,7 +93,13 @@ def attention_backward(dC: Array, cache: TiledCache) -> tuple[Array, Array, Arra
 def _groups(cache: TiledCache) -> list[tuple[Index, Options]]:
     """Heads that are handled together, neighbours of the last leading axis, and what their attention depends on."""
     (*front, n, m), options = (*cache.heads.Q.shape[:-1], cache.heads.K.shape[-2]), cache.options
-    step = max(1, min(_tiles.heads_of_a_tile(n, m), math.prod(front) // _threads.count()))
+    step = max(
+        1,
+        min(
+            _tiles.heads_of_a_tile(n, m),
+            math.prod(front) // _threads.count(math.prod(front) * n * m * cache.heads.Q.shape[-1]),
+        ),
+    )
     indices: list[Index] = [()]
     if front:
         slices = [slice(start, start + step) for start in range(0, front[-1], step)]

@@ -165,7 +165,7 @@ def forward(params: Params, ids: Array, config: GPTConfig, keep: Keep | None, me
             _block.forward(x, n, weight, saved[layer].of(here), config, kept(keep, layer, sequences, config, n))
         _block.normalise(x, N[here], r[here])
 
-    _threads.run([partial(some, part) for part in _threads.parts(len(rows))], X.size * d)
+    _threads.run([partial(some, part) for part in _threads.parts(len(rows), X.size * d)], X.size * d)
     return Trunk(blocks, weights, saved, N, r)
 
 
@@ -178,7 +178,7 @@ def backward(
     """
     n, d = ids.shape[-1], config.embedding_dim
     dX = memory("dX", dY.shape, dY.dtype)
-    parts = _threads.parts(ids.size // n)
+    parts = _threads.parts(ids.size // n, dX.size * d)
     dblocks: list[list[Folded]] = [[] for _ in parts]
     ones = np.ones(len(dY), dY.dtype)
     dscale, dshift = ones @ (dY * trunk.N), ones @ dY
