@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -28,8 +29,9 @@ GPTCache = tuple[Any, Any, Any, Any, Any, Any, GPTConfig]
 SMALL, LARGE = 0.02, 0.1  # deviations at the beginning: of the head, and of embeddings that are no head
 
 
+@lru_cache(maxsize=16)
 def gpt_shapes(config: GPTConfig) -> Shapes:
-    """The name and shape of every parameter, in the order of the torch twin's `state_dict`."""
+    """The name and shape of every parameter, in the order of the torch twin's `state_dict`. Not to be changed."""
     v, d = config.vocab_size, config.embedding_dim
     shapes: Shapes = {"token_embedding.weight": (v, d), "position_embedding.weight": (config.context_window, d)}
     for layer in range(config.num_layers):

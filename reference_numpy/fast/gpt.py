@@ -11,7 +11,7 @@ from reference_numpy import _check, _parameters
 from reference_numpy._check import Array
 from reference_numpy._parameters import Params
 from reference_numpy.config import GPTConfig
-from reference_numpy.fast import _block, _head, _memory, _threads
+from reference_numpy.fast import _block, _head, _memory, _small, _threads
 from reference_numpy.fast._block import Folded, Kept, Saved
 from reference_numpy.fast._check import only_real
 from reference_numpy.fast._head import Targets
@@ -111,6 +111,10 @@ def gpt_loss_gradients(
     check_gpt(op, params, ids, config, keep)
     goal = check_targets(op, targets, ids.shape, "ids", config.vocab_size, ignore_index)
     dloss = _check.number(op, "dloss", dloss)
+    if keep is None and _small.fits(ids.size, config):
+        with np.errstate(over="ignore", invalid="ignore"):
+            loss, grads = _small.loss_gradients(dloss, params, ids, goal, config)
+        return loss, _all(grads, grads.pop("lm_head.weight"), config)
     with _memory.kept_for((config, ids.shape, params["lm_head.bias"].dtype)) as memory:
         return _loss_gradients(dloss, _forward(params, ids, config, keep, memory), goal, memory)
 
@@ -132,11 +136,16 @@ def _loss_gradients(dloss: float, cache: GPTCache, goal: Targets, memory: Memory
 def _gradients(dY: Array, dhead: Array, dbias: Array, cache: GPTCache, memory: Memory) -> Params:
     grads = backward(dY, cache.params, cache.ids, cache.config, cache.keep, cache.trunk, memory)
     grads["lm_head.bias"] = dbias
-    if cache.config.tied_head:
+    return _all(grads, dhead, cache.config)
+
+
+def _all(grads: Params, dhead: Array, config: GPTConfig) -> Params:
+    """The gradients in the order of the parameters; a tied matrix gets both."""
+    if config.tied_head:
         grads["token_embedding.weight"] += dhead
     else:
         grads["lm_head.weight"] = dhead
-    return {name: grads[name] for name in gpt_shapes(cache.config)}
+    return {name: grads[name] for name in gpt_shapes(config)}
 
 
 def _head_weight(params: Params, config: GPTConfig) -> Array:
