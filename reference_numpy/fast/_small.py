@@ -19,7 +19,7 @@ from reference_numpy.fast._block import EPSILON
 from reference_numpy.fast._head import Targets
 from reference_numpy.fast.embedding import add_rows
 
-FEW = 1 << 14  # elements of the feed-forward's inner layer and of the logits up to which this is the faster way
+FEW = 1 << 20  # elements of the feed-forward's inner layer and of the logits up to which this is the faster way
 
 
 class Part(NamedTuple):
