@@ -196,7 +196,11 @@ def normalise(X: Array, N: Array, r: Array) -> None:
 
 
 def normalise_backward(dN: Array, N: Array, r: Array, dX: Array) -> None:
-    _threads.over_rows(dN, lambda rows: _rows.normalise_backward(dN[rows], N[rows], r[rows], dX[rows]))
+    def some(rows: slice) -> None:
+        _rows.normalise_backward(dN[rows], N[rows], r[rows])
+        dX[rows] += dN[rows]
+
+    _threads.over_rows(dN, some)
 
 
 def _activate(inner: Array, bias: Array, saved: Saved, rows: slice) -> None:
@@ -209,7 +213,7 @@ def _multiply(X: Array, by: Array, rows: slice) -> None:
 
 
 def drop(X: Array, keep: Array, p: float) -> Array:
-    X *= keep
+    _threads.over_rows(X, lambda rows: _rows.select(X[rows], keep[rows]))
     X *= 1.0 / (1.0 - p)
     return X
 

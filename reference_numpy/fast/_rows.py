@@ -27,8 +27,8 @@ def normalise(X: Array, epsilon: float, N: Array, r: Array) -> None:
     N *= r[:, None]
 
 
-def normalise_backward(dN: Array, N: Array, r: Array, dX: Array) -> None:
-    """dX += r (dN - mean(dN) - N mean(dN N)), for each row; dN is overwritten"""
+def normalise_backward(dN: Array, N: Array, r: Array) -> None:
+    """dN <- r (dN - mean(dN) - N mean(dN N)), for each row"""
     d = N.shape[1]
     projection = np.vecdot(dN, N)
     projection /= d
@@ -38,7 +38,6 @@ def normalise_backward(dN: Array, N: Array, r: Array, dX: Array) -> None:
     dN -= along
     dN -= mean[:, None]
     dN *= r[:, None]
-    dX += dN
 
 
 def gelu(X: Array, Y: Array, slope: Array | None) -> None:
@@ -67,3 +66,21 @@ def gelu(X: Array, Y: Array, slope: Array | None) -> None:
     slope *= square
     slope *= Y
     slope += gate
+
+
+def select(X: Array, where: Array, otherwise: float = 0.0) -> None:
+    """X <- X where `where`, else 0 or -inf, in place and whatever X holds
+
+    A selection that branches on random masks takes 5 ns an element, this 0.4: True is -1, all bits set, so `and` keeps a
+    number or leaves 0, and `or` puts in the bits of the other one.
+    """
+    bits = np.int32 if X.dtype.itemsize == 4 else np.int64
+    mask = scratch("mask", X.size, np.dtype(bits)).reshape(X.shape)
+    np.copyto(mask, where)
+    np.negative(mask, out=mask)
+    kept = X.view(bits)
+    np.bitwise_and(kept, mask, out=kept)
+    if otherwise:
+        np.invert(mask, out=mask)
+        mask &= np.array(otherwise, X.dtype).view(bits)
+        np.bitwise_or(kept, mask, out=kept)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
@@ -18,7 +19,7 @@ Job = Callable[[], object]
 CHUNK = (
     1 << 16
 )  # elements that an elementwise loop handles at a time: a few such arrays fit in a core's second-level cache
-PARALLEL = 1 << 16  # elements below which threads cost more than they bring
+PARALLEL = 1 << 18  # elements below which threads cost more than they bring
 _local = threading.local()
 
 
@@ -43,7 +44,7 @@ def count(worth: int = PARALLEL) -> int:
     return max((library.num_threads for library in _blas().lib_controllers), default=1)
 
 
-def scratch(name: str, size: int, dtype: np.dtype[np.floating]) -> Array:
+def scratch(name: str, size: int, dtype: np.dtype[Any]) -> Array:
     """Memory of the calling thread for `size` elements, unwritten; the next call under this name gets the same."""
     kept: dict[tuple[str, str], Array] = _local.__dict__.setdefault("scratch", {})
     key = name, dtype.char

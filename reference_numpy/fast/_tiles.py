@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from reference_numpy._check import Array
-from reference_numpy.fast import _threads
+from reference_numpy.fast import _rows, _threads
 
 QUERIES, KEYS = 128, 512  # of one head's tile
 SCORES = 1 << 17  # elements of a tile of several heads: 512 KB in float32, near a core's second-level cache
@@ -207,7 +207,7 @@ def _scores(q: Array, K: Array, rows: slice, keys: slice, options: Options) -> A
     if options.bias is not None:
         S += options.bias[..., rows, keys]
     if options.mask is not None:
-        np.copyto(S, -np.inf, where=~options.mask[..., rows, keys])
+        _rows.select(S, options.mask[..., rows, keys], -np.inf)
     first_hidden = rows.start + options.query_offset + 1  # from the first of these queries
     if options.causal and first_hidden < keys.stop:
         start = max(first_hidden, keys.start)

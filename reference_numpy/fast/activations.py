@@ -15,7 +15,7 @@ from reference_numpy.fast._check import only_real
 def relu(X: Array) -> tuple[Array, Array]:
     """Y = max(X, 0); X, Y: any shape. As `reference_numpy.relu`."""
     _checked("relu", X)
-    Y = each(lambda x, y: np.maximum(x, 0.0, out=y), X)
+    Y = each(lambda x, y: np.clip(x, 0.0, np.inf, out=y), X)  # np.maximum with a number takes three times as long
     return Y, Y
 
 
@@ -25,8 +25,8 @@ def relu_backward(dY: Array, cache: Array) -> Array:
     _check.upstream("relu_backward", "dY", dY, Y)
 
     def select(dy: Array, y: Array, dx: Array) -> None:
-        dx[...] = 0.0
-        np.copyto(dx, dy, where=y > 0.0)
+        np.copyto(dx, dy)
+        _rows.select(dx, y > 0.0)
 
     return each(select, dY, Y)
 

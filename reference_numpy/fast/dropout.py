@@ -7,6 +7,7 @@ import numpy as np
 from reference_numpy import _check
 from reference_numpy._check import Array
 from reference_numpy.dropout import DropoutCache, check_dropout
+from reference_numpy.fast import _rows
 from reference_numpy.fast._check import only_real
 from reference_numpy.fast.activations import each
 
@@ -32,6 +33,6 @@ def _drop(X: Array, keep: Array | None, p: float) -> Array:
 
     def select(x: Array, kept: Array, y: Array) -> None:
         np.multiply(x, grown, out=y)
-        np.copyto(y, 0.0, where=~kept)
+        _rows.select(y, kept)
 
     return np.zeros(X.shape, X.dtype) if p == 1.0 else each(select, X, keep)

@@ -42,20 +42,20 @@ def layer_norm_backward(dY: Array, cache: LayerNormCache) -> tuple[Array, Array,
     N, r, scale = cache
     _check.upstream("layer_norm_backward", "dY", dY, N)
     d = len(scale)
-    dX = np.zeros(N.shape, N.dtype)
+    dX = np.empty(N.shape, N.dtype)
     dy, n, dx = dY.reshape(-1, d), N.reshape(-1, d), dX.reshape(-1, d)
     pieces = _threads.chunks(len(r), d)
     dscale, dshift = np.zeros((len(pieces), d), N.dtype), np.zeros((len(pieces), d), N.dtype)
 
     def some(rows: slice) -> None:
-        dN = _threads.scratch("dN", n[rows].size, N.dtype).reshape(n[rows].shape)
-        ones = np.ones(len(dN), N.dtype)
+        product = _threads.scratch("product", n[rows].size, N.dtype).reshape(n[rows].shape)
+        ones = np.ones(len(product), N.dtype)
         piece = pieces.index(rows)
-        np.multiply(dy[rows], n[rows], out=dN)
-        np.matmul(ones, dN, out=dscale[piece])
+        np.multiply(dy[rows], n[rows], out=product)
+        np.matmul(ones, product, out=dscale[piece])
         np.matmul(ones, dy[rows], out=dshift[piece])
-        np.multiply(dy[rows], scale, out=dN)
-        _rows.normalise_backward(dN, n[rows], r[rows], dx[rows])
+        np.multiply(dy[rows], scale, out=dx[rows])
+        _rows.normalise_backward(dx[rows], n[rows], r[rows])
 
     _threads.over_rows(dy, some)
     return dX, dscale.sum(0), dshift.sum(0)
