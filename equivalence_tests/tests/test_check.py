@@ -9,18 +9,21 @@ import statistics
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 from rich.console import Console
 
 import reference_numpy
-from equivalence_tests import checking, failing_case
+from equivalence_tests import candidate_torch, checking, failing_case
 from equivalence_tests.candidate import adapt, with_leading
+from equivalence_tests.cases import Case
 from equivalence_tests.check_command import main
 from equivalence_tests.checking import Settings, check, check_backward, examine
 from equivalence_tests.checks import draw_case
-from equivalence_tests.implementations import NotOffered
+from equivalence_tests.implementations import Implementation, NotOffered
 from equivalence_tests.loading import load_function
 from equivalence_tests.mistakes import MISTAKES, as_implementation
 from equivalence_tests.ops import OPS
@@ -225,6 +228,21 @@ def test_nobody_passes_by_cheating(name, code):
 def run(*arguments: str):
     command = [sys.executable, "-m", "equivalence_tests", "check", *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+@pytest.mark.parametrize("hidden", [np.nan, -np.inf, np.inf])
+def test_what_is_no_finite_number_must_come_again_as_it_was(hidden):
+    """A second answer that has a number where the first had none is another answer, even if 0 is all that is left of NaN."""
+    calls = []
+
+    def forgetful(X):
+        calls.append(X)
+        return torch.relu(X) + X if len(calls) == 1 else torch.nan_to_num(torch.relu(X) + X)
+
+    implementation = Implementation("forgetful", SimpleNamespace(relu=forgetful), False, ("float32",))
+    case = Case({"X": np.array([[1.0, hidden, -2.0]])}, {}, {"dY": np.ones((1, 3))})
+    said = candidate_torch.conduct(implementation, OPS["relu"], case, None, "float32")
+    assert said == "the forward answers differently when called again"
 
 
 @pytest.mark.parametrize(
