@@ -232,7 +232,7 @@ def run(*arguments: str):
 
 @pytest.mark.parametrize("hidden", [np.nan, -np.inf, np.inf])
 def test_what_is_no_finite_number_must_come_again_as_it_was(hidden):
-    """A second answer that has a number where the first had none is another answer, even if 0 is all that is left of NaN."""
+    """A second answer with a number where the first had none is another answer, even if 0 is all that is left of NaN."""
     calls = []
 
     def forgetful(X):
