@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 import time
 from collections.abc import Sequence
@@ -27,6 +28,7 @@ from equivalence_tests.loading import nearest
 from equivalence_tests.request import Request
 
 OUT, FILE = Path("results/bench"), "results.json"
+EVERY = 20.0  # s between two writings of it
 COMMANDS = ("compare", "report")
 PROG = "gemelos bench"
 
@@ -92,8 +94,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _measure(session: Session, works: list[Work], given: argparse.Namespace) -> None:
-    """The file is written after every work: whatever ends this process, it is there."""
+    """The file is written on the way too: whatever ends this process, most of it is there."""
     then, left = followed(works), []
+    written = -math.inf
     with Shown(len(works)) as shown:
         for work in works:
             until = session.began + end_of(work.suite, given)
@@ -107,7 +110,9 @@ def _measure(session: Session, works: list[Work], given: argparse.Namespace) -> 
                 shares.measure(session, work, shown.watch, shown.row)
                 if not given.bars:
                     training.measure(session, work, given.quick, shown.watch, shown.row)
-            session.results.write(given.out / FILE)
+            if time.monotonic() - written > EVERY:
+                session.results.write(given.out / FILE)
+                written = time.monotonic()
         if left:
             suites = ", ".join(dict.fromkeys(work.suite for work in left))
             said = f"{len(left)} of {len(works)} works were not begun, their time was over: {suites}"
