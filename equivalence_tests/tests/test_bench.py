@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from benchmarks import judge, machine, memory, session, shares, verdict
 from benchmarks.__main__ import main
@@ -33,6 +34,13 @@ FAST = Plan(rounds=3, most=3, seconds=0.0, sample=0.0, pause=0.0)
 # From end to end
 
 
+@pytest.fixture
+def unsaved(monkeypatch):
+    """Pictures are made, but not drawn: that takes longest, and test_bench_report does it."""
+    monkeypatch.setattr(Figure, "savefig", lambda figure, path, **how: path.touch())
+
+
+@pytest.mark.usefixtures("unsaved")
 def test_a_quick_run_times_every_suite_and_every_op(tmp_path, capsys):
     asked = ["--quick", "--only", "numpy reference", "numpy fast", "numpy", "--threads", "1", "--out", str(tmp_path)]
     assert main(asked) == 0, capsys.readouterr()
@@ -134,6 +142,7 @@ def test_who_becomes_wrong_while_it_is_timed_has_no_time(here):
     assert "after timing" in row.why
 
 
+@pytest.mark.usefixtures("unsaved")
 def test_a_wrong_kernel_ends_the_command_with_1_and_a_file_is_reported_again(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(machine, "facts", lambda threads: {"torch": None, "gpu": None})
     asked = ["attention", "--quick", "--only", "numpy", "--add", f"{OWN}:one_row_wrong", "--like", "attention"]
@@ -309,8 +318,18 @@ def test_who_is_stopped_keeps_its_samples():
     assert all(row.why and row.median for row in found.rows)
 
 
+PROGRAM = """
+import sys
+from benchmarks import machine
+from benchmarks.__main__ import main
+
+machine.facts = lambda threads: {"torch": None, "gpu": None}  # a process of its own, that imports torch
+sys.exit(main())
+"""
+
+
 def test_ctrl_c_keeps_what_was_measured(tmp_path):
-    command = [sys.executable, "-u", "-m", "benchmarks", "attention", "--only", "numpy reference", "numpy"]
+    command = [sys.executable, "-u", "-c", PROGRAM, "attention", "--only", "numpy reference", "numpy"]
     command += ["--quick", "--sizes", *["1,1,8,4"] * 300, "--out", str(tmp_path)]
     running = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     said = ""
