@@ -7,14 +7,16 @@ import math
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 
 from benchmarks import rows as files
-from benchmarks import training
+from benchmarks import shares, training
+from benchmarks.choice import end_of, followed, ordered, plan_of, takes_part, wanted_sizes
 from benchmarks.process import cores
 from benchmarks.progress import Shown
-from benchmarks.rows import Results, Sizes
+from benchmarks.rows import Results
 from benchmarks.session import Session, names
 from benchmarks.suites import SUITES, Scale, works_of
 from benchmarks.timing import Plan
@@ -25,12 +27,8 @@ from equivalence_tests.implementations import one_line
 from equivalence_tests.loading import nearest
 from equivalence_tests.request import Request
 
-OUT = Path("results/bench")
-QUICK = Plan(rounds=3, most=3, seconds=0.0, sample=0.0, pause=0.0)
-FULL = Plan(seconds=10.0, slow=600.0, judge=7200.0)
-SLOW_TO_START: dict[str, tuple[str, ...]] = dict.fromkeys(SUITES, ("compile", "transformers", "flash", "math"))
-SLOW_TO_MAKE: dict[str, tuple[str, ...]] = dict.fromkeys(("ops", "recurrence", "crossover"), ("compile",))
-MINUTES = 8.5  # no work begins later, if nothing was named: the last one and the report are done within ten
+OUT, FILE = Path("results/bench"), "results.json"
+EVERY = 20.0  # s between two writings of it
 COMMANDS = ("compare", "report")
 PROG = "gemelos bench"
 
@@ -56,8 +54,9 @@ def parser() -> Parser:
     scale = parse.add_mutually_exclusive_group()
     scale.add_argument("--quick", action="store_true", help="everything once at tiny sizes, to see that it runs")
     scale.add_argument(
-        "--full", action="store_true", help="also the source's own size and n to 65,536; takes an hour or more"
+        "--full", action="store_true", help="also the source's own size and n to 65,536; takes hours, the bars first"
     )
+    scale.add_argument("--bars", action="store_true", help="only the works of the table of bars, at their own sizes")
     parse.add_argument("--sizes", nargs="+", metavar="B,H,n,c", help="your own: batch, heads, tokens, width of a head")
     parse.add_argument("--add", metavar="FILE.py:NAME", help="your own contestant; it is checked before it is timed")
     parse.add_argument("--like", metavar="OP", help="what it computes: an op of the table")
@@ -85,34 +84,44 @@ def main(argv: Sequence[str] | None = None) -> int:
         given.out.mkdir(parents=True, exist_ok=True)
     except (ValueError, OSError) as error:
         parse.exit(2, f"{PROG}: {one_line(error).removeprefix('ValueError: ')}\n")
-    skip = {} if given.full or given.only else SLOW_TO_START if given.quick else SLOW_TO_MAKE
-    with Session(plan, given.threads, [*PROG.split(), *arguments], tuple(given.only), own, skip) as session:
+    part = partial(takes_part, given=given)
+    with Session(plan, given.threads, [*PROG.split(), *arguments], tuple(given.only), own, part) as session:
         try:
-            _measure(session, works, math.inf if given.full or given.suites else MINUTES, given.quick)
+            _measure(session, works, given)
         except KeyboardInterrupt:
             session.results.interrupted = True
         return _written(session.results, given.out)
 
 
-def _measure(session: Session, works: list[Work], minutes: float, quick: bool = False) -> None:
-    last = next((work for work in reversed(works) if work.suite == "train"), None)
+def _measure(session: Session, works: list[Work], given: argparse.Namespace) -> None:
+    """The file is written on the way too: whatever ends this process, most of it is there."""
+    then, left = followed(works), []
+    written = -math.inf
     with Shown(len(works)) as shown:
-        for done, work in enumerate(works):
-            if time.monotonic() - session.began > 60.0 * minutes:
-                left = f"{len(works) - done} of {len(works)} works were not begun: {minutes:g} minutes are over"
-                shown.say.print(f"{left} (name a suite, or --full)", style="bold", markup=False)
-                return
-            if session.contestants(work):
+        for work in works:
+            until = session.began + end_of(work.suite, given)
+            if time.monotonic() > until:
+                left.append(work)
+            elif session.contestants(work):
                 shown.begin(work)
-                session.measure(work, shown.watch, shown.row)
+                session.measure(work, shown.watch, shown.row, until)
             shown.done()
-            if work is last:
-                training.measure(session, work, quick, shown.watch, shown.row)
+            if work is then and work not in left:
+                shares.measure(session, work, shown.watch, shown.row)
+                if not given.bars:
+                    training.measure(session, work, given.quick, shown.watch, shown.row)
+            if time.monotonic() - written > EVERY:
+                session.results.write(given.out / FILE)
+                written = time.monotonic()
+        if left:
+            suites = ", ".join(dict.fromkeys(work.suite for work in left))
+            said = f"{len(left)} of {len(works)} works were not begun, their time was over: {suites}"
+            shown.say.print(f"{said} (name a suite, or --full)", style="bold", markup=False)
 
 
 def _written(results: Results, folder: Path) -> int:
     """The file, the report, and the exit status."""
-    path = folder / "results.json"
+    path = folder / FILE
     results.write(path)
     found = [str(path)]
     found.append(str(import_module("benchmarks.report").write(results, folder)))  # it needs matplotlib: not for --help
@@ -147,23 +156,14 @@ def _asked(given: argparse.Namespace) -> tuple[list[Work], Plan, tuple[str, str]
         own = (given.add, given.like)
         candidate = Request(given.add, given.like).candidate()
         causal = "causal" in candidate.plan.names.values() or given.like == "simple_attention"
-    asked = tuple(_sizes(text) for text in given.sizes or ())
-    scale = Scale(given.quick, given.full, asked, given.like, causal)
+    asked = tuple(wanted_sizes(text) for text in given.sizes or ())
+    scale = Scale(given.quick, given.full or given.bars, asked, given.like, causal)
     chosen = given.suites or list(SUITES)
     works = [work for suite in SUITES if suite in ("roofline", *chosen) for work in works_of(suite, scale)]
+    works = ordered(works, given)
     if not any(work.suite in chosen for work in works):
         raise ValueError(f"{' and '.join(chosen)}: nothing to time there with these flags")
-    plan = QUICK if given.quick else FULL if given.full else Plan()
-    if given.seconds is not None:
-        plan = Plan(**{**vars(plan), "seconds": given.seconds})
-    return works, plan, own
-
-
-def _sizes(text: str) -> Sizes:
-    parts = text.split(",")
-    if len(parts) != 4 or not all(part.isdecimal() and int(part) > 0 for part in parts):
-        raise ValueError(f"--sizes: {text!r} came, expected B,H,n,c such as 8,6,256,64")
-    return dict(zip("BHnc", map(int, parts), strict=True))
+    return works, plan_of(given), own
 
 
 def _of_files(command: str, arguments: list[str]) -> int:

@@ -52,6 +52,19 @@ def available() -> int | None:
     return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable")), None)
 
 
+def free() -> int | None:
+    """Bytes of those that a benchmark may take."""
+    found = available()
+    return None if found is None else int(SHARE * found)
+
+
+def limit_more(most: int) -> None:
+    """So many bytes besides those of data that the process has now."""
+    has = _status("VmData")
+    if has is not None:
+        limit(has + most)
+
+
 def limit(most: int | None) -> None:
     """From here on an allocation that would pass this many bytes of data raises MemoryError."""
     if most is not None:

@@ -38,7 +38,8 @@ def environment(threads: int) -> dict[str, str]:
     """Of a worker: every library may use all threads, and chooses its own kernel."""
     found = {name: value for name, value in os.environ.items() if name not in PINNED}
     path = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
-    return found | dict.fromkeys(THREADS, str(threads)) | {"PYTHONPATH": os.pathsep.join(path)}
+    compiling = {"TORCHINDUCTOR_COMPILE_THREADS": "1"}  # in the worker itself, which its limit ends
+    return found | dict.fromkeys(THREADS, str(threads)) | compiling | {"PYTHONPATH": os.pathsep.join(path)}
 
 
 class Process:
@@ -48,8 +49,8 @@ class Process:
         ours, theirs = os.pipe()
         self.messages = os.fdopen(ours, "rb", buffering=0)
         self.said = tempfile.TemporaryFile()  # noqa: SIM115 (until `end`)
-        free = memory.available()
-        most = [str(int(memory.SHARE * free))] if limited and free else []
+        free = memory.free()
+        most = [str(free)] if limited and free else []
         self.worker = subprocess.Popen(
             [sys.executable, "-m", "benchmarks.worker", str(theirs), *most],
             stdin=subprocess.PIPE,
@@ -118,6 +119,8 @@ class Process:
 
     def end(self) -> None:
         """It and whatever it started."""
+        if self.messages.closed:
+            return
         with suppress(ProcessLookupError):
             os.killpg(self.worker.pid, signal.SIGKILL)
         self.worker.wait()

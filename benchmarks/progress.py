@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from benchmarks.rows import Row
+from benchmarks.shares import NAME as SHARES
 from benchmarks.work import Work
 
 
@@ -60,13 +61,14 @@ def heading(work: Work) -> str:
 
 def line(row: Row) -> str:
     """For a human: 60 columns, unless the sentence is long."""
+    name = f"{row.contestant}: {row.part}" if row.work == SHARES else row.contestant
     if row.median is None:
-        return f"  {row.contestant:<26} {row.status}" + (f": {row.why}" if row.why else "")
+        return f"  {name:<26} {row.status}" + (f": {row.why}" if row.why else "")
     spread = f"+-{100.0 * (row.iqr or 0.0) / row.median:3.0f} %"
     share = max(row.share or 0.0, row.share_after or 0.0)
     peak = f"  {row.peak_bytes / 1e6:7,.0f} MB" if row.peak_bytes is not None else ""
     status = "" if row.status == "ok" else f"  {row.status}"
-    return f"  {row.contestant:<26} {seconds(row.median):>9} {spread}  {100.0 * share:3.0f} % of budget{peak}{status}"
+    return f"  {name:<26} {seconds(row.median):>9} {spread}  {100.0 * share:3.0f} % of budget{peak}{status}"
 
 
 def seconds(value: float) -> str:

@@ -163,7 +163,7 @@ def _suite_table(rows: Sequence[Row], results: Results) -> str:
                 "of the peak": of_the_peak(row, results),
                 "peak memory": memory(row.peak_bytes),
                 "tokens/s": f"{row.tokens / row.median:,.0f}" if row.tokens and row.median else "",
-                "": "" if row.status == "ok" else f"{row.status}: {row.why}".rstrip(": ").replace("|", "\\|"),
+                "": (row.why if row.status == "ok" else f"{row.status}: {row.why}".rstrip(": ")).replace("|", "\\|"),
             }
         )
         above = sizes

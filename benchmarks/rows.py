@@ -21,14 +21,14 @@ class Row:
     """One contestant at one work. What was not measured is None, and `status` and `why` say for what reason."""
 
     suite: str
-    work: str  # an op of the table; gpt_step, rnn_step, recurrence, generate, copy, gemm, ...
+    work: str  # an op of the table; gpt_step, rnn_step, generate, copy, gemm, ...
     part: str  # forward, backward, forward+backward, step, generate, copy to device, copy to host
     sizes: Sizes
     dtype: str  # float32, float64, bfloat16, tf32
     contestant: str
     device: str = "cpu"
     status: str = "ok"
-    why: str = ""  # one sentence, where the status is not ok
+    why: str = ""  # one sentence, where the status is not ok, or the time was taken otherwise than the others'
     seconds: list[float] = field(default_factory=list)  # sample i of all contestants of a work is of the same round
     median: float | None = None
     minimum: float | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 import tempfile
 import time
@@ -25,7 +26,8 @@ Show = Callable[[Row], None]
 
 
 class Session:
-    """`only` names the contestants; `own` is the user's function and the op that it is like. Ends its processes."""
+    """`only` names the contestants; `own` is the user's function and the op that it is like; `takes_part` leaves some out
+    of some works. Ends its processes."""
 
     def __init__(
         self,
@@ -34,9 +36,9 @@ class Session:
         command: list[str],
         only: tuple[str, ...] = (),
         own: tuple[str, str] | None = None,
-        skip: dict[str, tuple[str, ...]] | None = None,
+        takes_part: Callable[[str, Work], bool] = lambda name, work: True,
     ) -> None:
-        self.plan, self.threads, self.only, self.own, self.skip = plan, threads, only, own, skip or {}
+        self.plan, self.threads, self.only, self.own, self.takes_part = plan, threads, only, own, takes_part
         self.began = time.monotonic()
         started = datetime.now(UTC).isoformat(timespec="seconds")
         self.results = Results(machine.facts(threads), shlex.join(command), machine.commit(), started)
@@ -71,25 +73,29 @@ class Session:
             found = [each for each in found if each.device == "cuda"]
         if work.dtype == "bfloat16":
             found = [each for each in found if each.name.startswith("torch")]
-        skipped = self.skip.get(work.suite, ())
-        found = [each for each in found if not any(word in each.name for word in skipped)]
-        kept = {*self.only, *([self.own[0]] if self.own else [])}
+        mine = [self.own[0]] if self.own else []
+        found = [each for each in found if each.name in mine or self.takes_part(each.name, work)]
+        kept = {*self.only, *mine}
         return [each for each in found if not self.only or each.name in kept]
 
-    def measure(self, work: Work, watch: Callable[[str], None], show: Show) -> None:
-        """Its rows are in the results afterwards, whatever stops it."""
+    def measure(self, work: Work, watch: Callable[[str], None], show: Show, until: float = math.inf) -> None:
+        """Its rows are in the results afterwards, whatever stops it. From `until` on, as few rounds as may be."""
         able, rows = self._able(work)
-        if (flops_of(work) or 0.0) >= FRESH:
+        is_large = (flops_of(work) or 0.0) >= FRESH
+        if is_large:
             self._end()
         race: Race | None = None
         try:
             watch("computing what is right")
-            truth = self._truth(work) if able else {}
+            truth = self.truth(work) if able else {}
+            if is_large and self.judge is not None:  # what it holds the contestants may need
+                self.judge.end()
+                self.judge = None
             if isinstance(truth, dict):
                 why = f"it cannot be judged: {truth.get('why', '')}"
                 rows += [row_of(work, each, truth["status"], why) for each in able]
             else:
-                race = Race(work, able, truth, self.process_of, self.plan)
+                race = Race(work, able, truth, self.process_of, self.plan, until)
                 race.run(watch)
         except KeyboardInterrupt:
             self.results.interrupted = True
@@ -118,7 +124,7 @@ class Session:
                 able.append(each)
         return able, rows
 
-    def _truth(self, work: Work) -> Path | dict[str, Any]:
+    def truth(self, work: Work) -> Path | dict[str, Any]:
         """The file, made once for all parts of a work; or why there is none."""
         copied = work.part.startswith("copy")
         key = repr((work.work, work.sizes, work.dtype, work.seed, work.extra, copied))

@@ -9,14 +9,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from benchmarks import memory
 from benchmarks.counting import bytes_of, flops_of, tokens_of
 from benchmarks.process import Process
 from benchmarks.rows import Row
 from benchmarks.work import Work
 
 ANOTHER_PROGRAM = ("compile", "graph")  # for other sizes these make another one: they are judged at their own alone
-LABELS = {("recurrence", "rnn"): "recurrence"}
+APART = "in rounds of its own: beside the others there was no room for it"
 MOST_REPEATS = 2000
+MOST_HELD = 20e9  # bytes, of all workers together
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,13 @@ class Plan:
     sample: float = 0.02  # s: a faster run is repeated within its sample
     pause: float = 0.03  # s before each sample: OpenBLAS's threads spin for 26 ms after their last product
     slow: float = 30.0  # s: who takes longer for one run is not timed
+    compiling: float = 120.0  # s: who takes longer from a program to its second run is not timed
     judge: float = 1800.0  # s that the judge may take
+
+    @property
+    def limit(self) -> float:
+        """Seconds that a worker has for an answer."""
+        return 120.0 + 10.0 * self.slow
 
     def rounds_of(self, round_seconds: float) -> int:
         if round_seconds > self.long:
@@ -54,36 +62,61 @@ class Runner:
     repeats: int = 1
     seconds: float = 0.0  # of one sample
     samples: list[float] = field(default_factory=list)
+    held: int = 0  # bytes, while it waits
+    peak: int = 0  # bytes, while it runs
 
 
 Watch = Callable[[str], None]
 
 
 class Race:
-    """Rows are filled in as it goes: whoever stops it finds in them what has been measured."""
+    """Rows are filled in as it goes: whoever stops it finds in them what has been measured.
+
+    While one runs the others hold what they have. Who does not fit beside them is timed after them, alone. No round
+    but the least begins after `until`.
+    """
 
     def __init__(
-        self, work: Work, contestants: list[Contestant], truth: Path, start: Callable[[Contestant], Process], plan: Plan
+        self,
+        work: Work,
+        contestants: list[Contestant],
+        truth: Path,
+        start: Callable[[Contestant], Process],
+        plan: Plan,
+        until: float = math.inf,
     ) -> None:
-        self.work, self.truth, self.start, self.plan = work, truth, start, plan
+        self.work, self.truth, self.start, self.plan, self.until = work, truth, start, plan, until
         self.contestants = contestants
         self.rows: list[Row] = []
         self.runners: list[Runner] = []
+        self.apart: list[Contestant] = []
+        self.room = math.inf
 
     def run(self, watch: Watch) -> None:
-        processes = {each: self.start(each) for each in self.contestants}  # they import side by side
+        processes = self._together(self.contestants, watch)
+        for contestant in self.apart:
+            for process in processes.values():
+                process.end()
+            processes = self._together([contestant], watch)
+
+    def _together(self, contestants: list[Contestant], watch: Watch) -> dict[Contestant, Process]:
+        self.room = min(MOST_HELD, memory.free() or math.inf)
+        processes = {each: self.start(each) for each in contestants}  # they import side by side
         for contestant, process in processes.items():
             watch(f"{contestant.name}: checking")
             self._enter(contestant, process)
         total = sum(runner.seconds + self.plan.pause for runner in self.runners)
         rounds = self.plan.rounds_of(total)
         for done in range(rounds):
+            if done >= self.plan.least and time.monotonic() > self.until:
+                break
             for runner in list(self.runners):
                 watch(f"{runner.row.contestant}: round {done + 1} of {rounds}")
                 self._sample(runner)
         for runner in list(self.runners):
             watch(f"{runner.row.contestant}: checking again")
             self._finish(runner)
+        return processes
 
     def stop(self) -> None:
         """What has been timed stays, and says that it was not checked again."""
@@ -98,15 +131,23 @@ class Race:
                 self.rows.append(row_of(self.work, each, "interrupted", "stopped before it was checked"))
 
     def _enter(self, contestant: Contestant, process: Process) -> None:
-        slice = not any(word in contestant.name for word in ANOTHER_PROGRAM)
-        limit = 120.0 + 10.0 * self.plan.slow
-        answer = process.ask(
-            "prepare", limit, contestant=contestant.name, work=self.work, truth=str(self.truth), slice=slice
-        )
+        own_program = _has_own_program(contestant)
+        limit = self.plan.compiling if own_program else self.plan.limit
+        room = (
+            memory.free() if contestant.device == "cpu" else None
+        )  # CUDA reserves more addresses than there is memory
+        asked = {"contestant": contestant.name, "work": self.work, "truth": str(self.truth)}
+        answer = process.ask("prepare", limit, **asked, slice=not own_program, room=room)
         if answer["status"] == "not offered" and ":" not in contestant.name:
             return
         if answer["status"] == "not offered":  # the user's own: it is told why
             answer["status"] = "failed"
+        if answer["status"] == "too slow" and own_program:
+            answer["why"] = f"it was not compiled and run twice within {limit:.0f} s"
+        if self.runners and (answer["status"] == "out of memory" or not self._fits(answer)):
+            self.apart.append(contestant)
+            process.end()
+            return
         row = row_of(self.work, contestant, answer["status"], answer["why"])
         self.rows.append(row)
         for name in ("share", "error", "checked"):
@@ -114,22 +155,31 @@ class Race:
         row.settings |= answer.get("settings", {})
         if row.status != "ok":
             return
+        if contestant in self.apart:
+            row.why = APART
         if answer["seconds"] > self.plan.slow:
             row.status, row.why = "too slow", f"one run took {answer['seconds']:.0f} s"
             return
         repeats = max(1, min(MOST_REPEATS, math.ceil(self.plan.sample / max(answer["seconds"], 1e-7))))
-        self.runners.append(Runner(row, process, repeats, repeats * answer["seconds"]))
+        held, peak = (answer.get(name) or 0 for name in ("held", "peak"))
+        self.runners.append(Runner(row, process, repeats, repeats * answer["seconds"], [], held, peak))
+
+    def _fits(self, answer: dict[str, Any]) -> bool:
+        """Whether all who are in it, and this one, can wait while any of them runs."""
+        both = [(runner.held, runner.peak) for runner in self.runners]
+        both.append((answer.get("held") or 0, answer.get("peak") or 0))
+        return sum(held for held, _ in both) + max(peak - held for held, peak in both) <= self.room
 
     def _sample(self, runner: Runner) -> None:
         time.sleep(self.plan.pause)
-        answer = runner.process.ask("run", 60.0 + 20.0 * self.plan.slow, repeats=runner.repeats)
+        answer = runner.process.ask("run", 2.0 * self.plan.limit, repeats=runner.repeats)
         if "seconds" in answer:
             runner.samples.append(answer["seconds"])
         else:
             self._out(runner, answer)
 
     def _finish(self, runner: Runner) -> None:
-        answer = runner.process.ask("finish", 60.0 + 10.0 * self.plan.slow)
+        answer = runner.process.ask("finish", self.plan.limit)
         if "status" in answer:
             self._out(runner, answer)
             return
@@ -147,10 +197,15 @@ class Race:
         self.runners.remove(runner)
 
 
+def _has_own_program(contestant: Contestant) -> bool:
+    """Whether it is compiled for every size anew."""
+    return contestant.name.startswith("torch") and any(word in contestant.name for word in ANOTHER_PROGRAM)
+
+
 def row_of(work: Work, contestant: Contestant, status: str = "ok", why: str = "") -> Row:
     return Row(
         suite=work.suite,
-        work=LABELS.get((work.suite, work.work), work.work),
+        work=work.work,
         part=work.part,
         sizes=dict(work.sizes),
         dtype=work.dtype,

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from benchmarks.contestants import numpy_module
 from benchmarks.rows import Row
 from benchmarks.timing import Contestant, row_of
 from benchmarks.work import Work
-from equivalence_tests.implementations import NotOffered
+from reference_numpy import fast
+from reference_numpy._check import Array
 from reference_numpy.config import GPTConfig
 from reference_numpy.corpus import corpus_path
 from reference_numpy.dataset import TextDataset, read_texts
 from reference_numpy.gpt import init_gpt
-from reference_numpy.learner import Learner, NumpyLearner
+from reference_numpy.learner import Keep, Learner, NumpyLearner
 from reference_numpy.train import TrainingConfig, train_model
 
 if TYPE_CHECKING:
@@ -44,8 +44,28 @@ class Scale:
 SHORT, LONG = Scale(60, 3, 16, 8, 1, 2, 2), Scale(500, 40, 64, 128, 2, 4, 16)
 
 
+class FastLearner(NumpyLearner):
+    """A GPT in training with the fast functions."""
+
+    def gather(self, ids: Array, targets: Array, ignore_index: int, keep: Keep | None, weight: float) -> float:
+        assert isinstance(self.config, GPTConfig)
+        loss, grads = fast.gpt_loss_gradients(weight, self.params, ids, targets, self.config, ignore_index, keep)
+        for name, gradient in self._gathered.items():
+            grads[name] += gradient
+        self._gathered = grads
+        return float(loss)
+
+    def update(self, lr: float, weight_decay: float, clip_norm: float | None) -> float | None:
+        grads, norm = self._gathered, None
+        if clip_norm is not None:
+            grads, norm = fast.clip_gradients(grads, clip_norm)
+        fast.adamw_step(self.params, grads, self.state, lr=lr, weight_decay=weight_decay)
+        self._gathered = {}
+        return norm
+
+
 def losses(contestant: str, quick: bool) -> dict[str, Any]:
-    """In the contestant's own process. NotOffered if it has no optimizer of its own."""
+    """In the contestant's own process."""
     scale = SHORT if quick else LONG
     texts = read_texts(corpus_path())[: scale.stories]
     dataset = TextDataset(texts, scale.window + 1)
@@ -78,11 +98,7 @@ def _learner(contestant: str, config: GPTConfig) -> Learner:
     if contestant == "numpy reference":
         return NumpyLearner(config, params)
     if contestant == "numpy fast":
-        kind = getattr(numpy_module(contestant), "NumpyLearner", NumpyLearner)
-        if kind is NumpyLearner:
-            raise NotOffered("numpy fast has no learner")
-        fast: Learner = kind(config, params)
-        return fast
+        return FastLearner(config, params) if fast.NumpyLearner is NumpyLearner else fast.NumpyLearner(config, params)
     learner: Learner = importlib.import_module("torch_impl.learner").TorchLearner.from_params(config, params)
     return learner
 

@@ -15,7 +15,7 @@ from benchmarks.work import Inputs, Work
 from equivalence_tests.arithmetic import Array
 from equivalence_tests.ops import OPS
 
-ELEMENTS = 2**24  # of the logits that are held at once: a loss's gradients are summed over some sequences after others
+ELEMENTS = 2**26  # of the logits that are held at once: a loss's gradients are summed over some sequences after others
 
 
 @dataclass(frozen=True)

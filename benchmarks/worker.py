@@ -22,7 +22,7 @@ from typing import Any
 
 from threadpoolctl import threadpool_info
 
-from benchmarks import judge, memory, training, verdict
+from benchmarks import judge, memory, shares, training, verdict
 from benchmarks.contestants import module_of
 from benchmarks.inputs import inputs_of
 from benchmarks.verdict import Verdict
@@ -65,9 +65,14 @@ class Worker:
         memory.settle()
         return {}
 
-    def prepare(self, contestant: str, work: dict[str, Any], truth: str, slice: bool) -> dict[str, Any]:
-        """Ready to be timed, or the status that says why not. `slice` is False for those to whom it is another program."""
+    def prepare(
+        self, contestant: str, work: dict[str, Any], truth: str, slice: bool, room: int | None = None
+    ) -> dict[str, Any]:
+        """Ready to be timed, or the status that says why not. `slice` is False for those to whom it is another program;
+        `room`: bytes that it may take."""
         self.state = None
+        if room is not None:
+            memory.limit_more(room)
         module = importlib.import_module(module_of(contestant))
         found, checked = self._of_slice(module, contestant, Path(truth), slice)
         memory.settle()
@@ -85,11 +90,17 @@ class Worker:
             answer
             | {"share": _number(found.share), "error": _number(found.error), "first": first}
             | {"seconds": again, "settings": told, "kernels": kernels()}
+            | {"held": memory.resident(), "peak": memory.peak()}
         )
 
     def train(self, contestant: str, quick: bool) -> dict[str, Any]:
         """The loss after every step of a training, and when it was there."""
         return training.losses(contestant, quick)
+
+    def shares(self) -> dict[str, Any]:
+        """Of what is prepared, the seconds that each op takes."""
+        assert self.state is not None
+        return shares.seconds_of(self.state.prepared)
 
     def run(self, repeats: int) -> dict[str, Any]:
         """One sample: the mean of so many runs, one after the other."""

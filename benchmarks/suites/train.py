@@ -20,12 +20,12 @@ def works(scale: Scale) -> list[Work]:
         return [_gpt(BAR | each | {"d": each["H"] * each["c"]}) for each in scale.asked]
     found = [
         _gpt(TINY),
+        _gpt(BAR),
         _gpt(SMALL),
         _gpt(SMALL | {"dropout": DROPOUT}),
         _rnn(4, 64, 128, 1000),
         _rnn(8, 128, 384, 8000),
     ]
-    found.append(_gpt(BAR))
     if scale.full:
         found += [_gpt(BAR | {"dropout": DROPOUT}), _gpt(BAR, "bfloat16"), _gpt(BAR, "tf32")]
         found += [_gpt(SOURCE), _rnn(32, 256, 384, 60_198)]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
+from functools import cache
+
 import numpy as np
 
 from benchmarks.bars import DECODE, RECURRENCE, RNN, SOURCE, STEP, TINY, TORCH
@@ -58,7 +61,13 @@ class Invention:
 
 
 def invented(seed: int = 0, gpu: bool = False) -> Results:
-    """Every suite of the benchmark, small; with rows that are wrong, out of memory and without a GPU."""
+    """Every suite of the benchmark, small; with rows that are wrong, out of memory and without a GPU. Anew each time."""
+    found: Results = pickle.loads(_invented(seed, gpu))
+    return found
+
+
+@cache
+def _invented(seed: int, gpu: bool) -> bytes:
     made = Invention(seed)
     _train(made)
     _attention(made, gpu)
@@ -85,9 +94,10 @@ def invented(seed: int = 0, gpu: bool = False) -> Results:
     ceilings = {"gemm float32 numpy": 4.65e11, "gemm float32 torch": 1.9e11, "gemm float32": 4.65e11}
     ceilings |= {"gemv float32": 5.8e10, "copy numpy": 1.4e10, "copy torch": 1.2e10, "copy": 1.4e10}
     machine = {**MACHINE, "gpu": {"name": "NVIDIA H200", "memory": 2**37} if gpu else None}
-    return Results(
+    results = Results(
         machine, "gemelos bench --full", "0" * 40, "2026-01-02T03:04:05+00:00", 431.0, False, ceilings, made.rows
     )
+    return pickle.dumps(results)
 
 
 def _train(made: Invention) -> None:

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
-from benchmarks import __main__ as main_module
-from benchmarks import judge, machine, memory, session, verdict
+from benchmarks import judge, machine, memory, session, shares, verdict
 from benchmarks.__main__ import main
 from benchmarks.contestants import prepare
 from benchmarks.counting import flops_of
@@ -31,32 +31,30 @@ ATTENTION = Work("attention", "attention", "forward", {"B": 1, "H": 2, "n": 8, "
 FAST = Plan(rounds=3, most=3, seconds=0.0, sample=0.0, pause=0.0)
 
 
-def bench(*arguments, **more):
-    return subprocess.run(
-        [sys.executable, "-m", "benchmarks", *map(str, arguments)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-        **more,
-    )
-
-
 # From end to end
 
 
-def test_a_quick_run_times_every_suite_and_every_op(tmp_path):
-    done = bench("--quick", "--only", "numpy reference", "numpy", "--threads", 1, "--out", tmp_path)
-    assert done.returncode == 0, done.stdout + done.stderr
+@pytest.fixture
+def unsaved(monkeypatch):
+    """Pictures are made, but not drawn: that takes longest, and test_bench_report does it."""
+    monkeypatch.setattr(Figure, "savefig", lambda figure, path, **how: path.touch())
+
+
+@pytest.mark.usefixtures("unsaved")
+def test_a_quick_run_times_every_suite_and_every_op(tmp_path, capsys):
+    asked = ["--quick", "--only", "numpy reference", "numpy fast", "numpy", "--threads", "1", "--out", str(tmp_path)]
+    assert main(asked) == 0, capsys.readouterr()
     results = read(tmp_path / "results.json")
     assert {row.suite for row in results.rows} == set(SUITES)
-    assert {row.work for row in results.rows if row.suite == "ops"} == set(OPS)
-    (trained,) = [row for row in results.rows if row.work == "loss against time"]
-    assert len(trained.settings["loss"]) == len(trained.settings["time"]) == 3
+    for name, ops in (("numpy reference", set(OPS)), ("numpy fast", set(OPS) - {"attention_stages"})):
+        assert {row.work for row in results.rows if (row.suite, row.contestant) == ("ops", name)} == ops
+        trained = [row for row in results.rows if (row.work, row.contestant) == ("loss against time", name)]
+        assert [len(row.settings[what]) for row in trained for what in ("loss", "time")] == [3, 3]
+        parts = {row.part for row in results.rows if (row.work, row.contestant) == ("gpt_step share", name)}
+        assert parts >= {"products", "attention", "norms", "gelu", "loss", "embedding", "rest"}
     for row in results.rows:
         assert row.status == "ok", row
-        assert len(row.seconds) == 3
+        assert len(row.seconds) == (shares.ROUNDS if row.work == shares.NAME else 3)
         assert row.minimum <= row.median
         assert 0.0 <= row.share <= 1.0
         assert 0.0 <= row.share_after <= 1.0
@@ -65,16 +63,8 @@ def test_a_quick_run_times_every_suite_and_every_op(tmp_path):
     assert results.machine["cores"] >= 1
     assert results.ceilings["gemm float32"] > 0.0
     assert not results.interrupted
-    assert "No GPU was timed" in done.stdout
+    assert "No GPU was timed" in capsys.readouterr().out
     assert "What this machine can do" in (tmp_path / "report.md").read_text("utf-8")
-    assert main(["report", str(tmp_path / "results.json"), "--out", str(tmp_path / "again")]) == 0
-    assert (tmp_path / "again" / "report.md").exists()
-
-
-def test_no_work_begins_after_the_time_is_over(here, capsys):
-    main_module._measure(here, [ATTENTION, ATTENTION], 0.0)
-    assert here.results.rows == []
-    assert "2 of 2 works were not begun" in capsys.readouterr().out
 
 
 def test_the_file_holds_the_fields_of_a_row_and_nothing_else(tmp_path):
@@ -102,12 +92,21 @@ def test_a_file_that_is_no_result_is_refused_in_one_line(tmp_path, text):
 # Who is wrong is not timed
 
 
+@pytest.fixture(scope="module")
+def kept():
+    """A session whose judge and whose processes of contestants stay; the machine's facts nobody asks for."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(machine, "facts", lambda threads: {})
+        with Session(FAST, 1, ["bench"]) as session:
+            yield session
+
+
 @pytest.fixture
-def here(monkeypatch):
-    """A session on a machine without a GPU, whose facts nobody asks for."""
-    monkeypatch.setattr(machine, "facts", lambda threads: {"torch": {}, "gpu": None})
-    with Session(FAST, 1, ["bench"], ("numpy reference",)) as session:
-        yield session
+def here(kept):
+    """It, on a machine without a GPU and with nothing measured yet."""
+    kept.only, kept.own, kept.results.rows = ("numpy reference",), None, []
+    kept.results.machine = {"torch": {}, "gpu": None}
+    return kept
 
 
 def own_row(here, name):
@@ -143,12 +142,15 @@ def test_who_becomes_wrong_while_it_is_timed_has_no_time(here):
     assert "after timing" in row.why
 
 
-def test_a_wrong_kernel_ends_the_command_with_1(tmp_path):
-    done = bench("attention", "--quick", "--only", "numpy", "--add", f"{OWN}:one_row_wrong", "--like", "attention",
-                 "--threads", 1, "--out", tmp_path)  # fmt: skip
-    assert done.returncode == 1, done.stdout + done.stderr
-    assert "Wrong, and not timed" in done.stdout
+@pytest.mark.usefixtures("unsaved")
+def test_a_wrong_kernel_ends_the_command_with_1_and_a_file_is_reported_again(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(machine, "facts", lambda threads: {"torch": None, "gpu": None})
+    asked = ["attention", "--quick", "--only", "numpy", "--add", f"{OWN}:one_row_wrong", "--like", "attention"]
+    assert main([*asked, "--threads", "1", "--out", str(tmp_path)]) == 1
+    assert "Wrong, and not timed" in capsys.readouterr().out
     assert {row.status for row in read(tmp_path / "results.json").rows if "bench_ones" in row.contestant} >= {"wrong"}
+    assert main(["report", str(tmp_path / "results.json"), "--out", str(tmp_path / "again")]) == 0
+    assert (tmp_path / "again" / "report.md").read_bytes() == (tmp_path / "report.md").read_bytes()
 
 
 @pytest.mark.parametrize(
@@ -316,8 +318,18 @@ def test_who_is_stopped_keeps_its_samples():
     assert all(row.why and row.median for row in found.rows)
 
 
+PROGRAM = """
+import sys
+from benchmarks import machine
+from benchmarks.__main__ import main
+
+machine.facts = lambda threads: {"torch": None, "gpu": None}  # a process of its own, that imports torch
+sys.exit(main())
+"""
+
+
 def test_ctrl_c_keeps_what_was_measured(tmp_path):
-    command = [sys.executable, "-u", "-m", "benchmarks", "attention", "--only", "numpy reference", "numpy"]
+    command = [sys.executable, "-u", "-c", PROGRAM, "attention", "--only", "numpy reference", "numpy"]
     command += ["--quick", "--sizes", *["1,1,8,4"] * 300, "--out", str(tmp_path)]
     running = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     said = ""
