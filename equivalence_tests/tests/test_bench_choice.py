@@ -180,6 +180,24 @@ def test_what_takes_longer_is_seen_to(monkeypatch, slow, op):
     assert all((min(seconds) > 0.009) == (name == op) for name, seconds in parts.items())
 
 
+def test_a_line_has_its_own_time_again_when_what_it_called_returns(tmp_path):
+    source = "def inner():\n    return 1\n\n\ndef outer(slow):\n    return inner() + slow()\n"
+    (tmp_path / "two.py").write_text(source)
+    names = {}
+    exec(compile(source, str(tmp_path / "two.py"), "exec"), names)
+    _, lines = line_times(lambda: names["outer"](lambda: time.sleep(0.02) or 1), tmp_path)
+    seconds = {number: each for (_, _, number), each in lines.items()}
+    assert seconds[2] < 0.01 < seconds[6]
+
+
+@pytest.mark.parametrize("op", ["gelu", "normalise", "normalise_backward"])
+def test_what_is_in_the_rows_own_functions_is_no_product(op):
+    """normalise takes its mean by one."""
+    code = getattr(_rows, op).__code__
+    found = {shares.op_of((code.co_filename, code.co_qualname, line)) for _, _, line in code.co_lines() if line}
+    assert found == {"gelu" if op == "gelu" else "norms"}
+
+
 def test_both_numpy_twins_lose_alike():
     textbook, fast = (training.losses(name, quick=True)["loss"] for name in shares.NAMES)
     assert len(textbook) == len(fast) == 3
