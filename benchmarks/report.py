@@ -35,6 +35,8 @@ METHOD = """\
 * One process for each contestant, with all cores while the others wait. A variable that pins OpenBLAS to an older kernel
   does not reach it.
 * Interleaved: one run of each, then the next round, so that what slows the machine slows all. Warmed up first.
+  All of them hold 20 GB at most: who finds no room beside the others is timed after them, alone, and says so.
+* The ops of a training step are timed line by line of its source, in one thread.
 * Ratios are taken round by round: their median, and their quartiles in brackets.
 * Random data, the same for all; gradients are set to None between runs. TF32 only under its own name.
 * Share of the peak: counted FLOP (causal attention by half) over the best product of 2,048 x 2,048 matrices measured here;

@@ -50,8 +50,7 @@ class FastLearner(NumpyLearner):
     def gather(self, ids: Array, targets: Array, ignore_index: int, keep: Keep | None, weight: float) -> float:
         assert isinstance(self.config, GPTConfig)
         loss, grads = fast.gpt_loss_gradients(weight, self.params, ids, targets, self.config, ignore_index, keep)
-        for name, gradient in self._gathered.items():
-            grads[name] += gradient
+        assert not self._gathered  # every batch is a step
         self._gathered = grads
         return float(loss)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import functools
 import pickle
-from functools import cache
 
 import numpy as np
 
@@ -66,7 +66,7 @@ def invented(seed: int = 0, gpu: bool = False) -> Results:
     return found
 
 
-@cache
+@functools.cache
 def _invented(seed: int, gpu: bool) -> bytes:
     made = Invention(seed)
     _train(made)

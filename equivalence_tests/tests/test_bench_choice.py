@@ -24,7 +24,7 @@ from benchmarks.work import Work
 from equivalence_tests.implementations import NotOffered
 from reference_numpy.fast import _rows
 
-WORKS = {scale: [work for suite in SUITES for work in works_of(suite, Scale(**{scale: True}))] for scale in ("full",)}
+WORKS = [work for suite in SUITES for work in works_of(suite, Scale(full=True))]
 ATTENTION = Work("attention", "attention", "forward", {"B": 1, "H": 2, "n": 8, "c": 4}, "float32")
 STEP = Work("train", "gpt_step", "step", TINY, "float32")
 
@@ -39,7 +39,7 @@ def asked(*arguments):
 @pytest.mark.parametrize("bar", BARS, ids=lambda bar: f"{bar.title}: {bar.asked}")
 def test_every_bar_has_its_work_and_its_contestants(bar):
     """Exactly one, unless it is about every n from one on; with the very names that rows will have."""
-    found = [work for work in WORKS["full"] if bar in choice.bars_of(work)]
+    found = [work for work in WORKS if bar in choice.bars_of(work)]
     assert len(found) == 1 or (bar.measure is least_speedup and {work.sizes["n"] for work in found} >= {2048, 16384})
     for work in found:
         takes_part = {name for name in names() if choice.takes_part(name, work, asked("--bars"))}
@@ -47,11 +47,11 @@ def test_every_bar_has_its_work_and_its_contestants(bar):
 
 
 def test_the_bars_come_first_and_can_be_had_alone():
-    alone, all_of_them = (choice.ordered(WORKS["full"], asked(flag)) for flag in ("--bars", "--full"))
+    alone, all_of_them = (choice.ordered(WORKS, asked(flag)) for flag in ("--bars", "--full"))
     assert all_of_them[: len(alone)] == alone
-    assert sorted(map(repr, all_of_them)) == sorted(map(repr, WORKS["full"]))
+    assert sorted(map(repr, all_of_them)) == sorted(map(repr, WORKS))
     assert {work.work for work in alone if work.suite == "roofline"} == {"gemm", "gemv"}
-    assert choice.ordered(WORKS["full"], asked()) == WORKS["full"]
+    assert choice.ordered(WORKS, asked()) == WORKS
     assert choice.followed(alone).sizes == BAR
 
 
@@ -178,6 +178,24 @@ def test_what_takes_longer_is_seen_to(monkeypatch, slow, op):
     monkeypatch.setattr(_rows, slow, lambda *arguments: (time.sleep(0.01), right(*arguments)))
     parts = shares.seconds_of(prepared)["parts"]
     assert all((min(seconds) > 0.009) == (name == op) for name, seconds in parts.items())
+
+
+def test_a_line_has_its_own_time_again_when_what_it_called_returns(tmp_path):
+    source = "def inner():\n    return 1\n\n\ndef outer(slow):\n    return inner() + slow()\n"
+    (tmp_path / "two.py").write_text(source)
+    names = {}
+    exec(compile(source, str(tmp_path / "two.py"), "exec"), names)
+    _, lines = line_times(lambda: names["outer"](lambda: time.sleep(0.02) or 1), tmp_path)
+    seconds = {number: each for (_, _, number), each in lines.items()}
+    assert seconds[2] < 0.01 < seconds[6]
+
+
+@pytest.mark.parametrize("op", ["gelu", "normalise", "normalise_backward"])
+def test_what_is_in_the_rows_own_functions_is_no_product(op):
+    """normalise takes its mean by one."""
+    code = getattr(_rows, op).__code__
+    found = {shares.op_of((code.co_filename, code.co_qualname, line)) for _, _, line in code.co_lines() if line}
+    assert found == {"gelu" if op == "gelu" else "norms"}
 
 
 def test_both_numpy_twins_lose_alike():

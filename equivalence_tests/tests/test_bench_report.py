@@ -17,6 +17,7 @@ from benchmarks.peaks import model_flops_share
 from benchmarks.ratios import select, times
 from benchmarks.rows import Results, Row, read
 from benchmarks.suites import Scale, works_of
+from benchmarks.timing import APART
 from benchmarks.units import digits, duration, memory, percent, share
 from equivalence_tests.tests.invented_results import invented
 
@@ -459,6 +460,13 @@ def test_what_cannot_be_compared_is_2(tmp_path):
         assert compare.main([str(tmp_path / "one.json"), str(tmp_path / other)]) == 2
     nothing = Results({}, "", "", "")
     assert compared(tmp_path, nothing, invented())[0] == 2
+
+
+def test_who_was_timed_alone_says_so():
+    results = invented()
+    row = next(row for row in results.rows if (row.work, row.contestant) == ("gpt_step", "torch eager"))
+    row.why = APART
+    assert report.markdown(results, []).count(f"| {APART} |") == 1
 
 
 # The README
