@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import cache, partial
 from itertools import pairwise
 from typing import Any
@@ -34,7 +34,16 @@ def _pool(workers: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(workers, "gemelos")
 
 
-os.register_at_fork(after_in_child=_pool.cache_clear)  # threads do not survive a fork
+def _after_fork() -> None:
+    """Threads do not survive a fork, and who held the pool is not there to give it back."""
+    global _one
+    _pool.cache_clear()
+    _one = threading.Lock()
+
+
+# BLAS has one number of threads for the whole process: two callers would put back what they found in any order.
+_one = threading.Lock()
+os.register_at_fork(after_in_child=_after_fork)
 
 
 def count(worth: int = PARALLEL) -> int:
@@ -70,21 +79,45 @@ def run(jobs: Iterable[Job], worth: int = PARALLEL) -> None:
             for job in todo:
                 job()
         return
-    if threads < 2:
+    if threads < 2 or not _one.acquire(blocking=False):  # another thread of the user's has the pool
         _work(iter(todo))
         return
-    queue = iter(todo)
+    try:
+        _share(todo, threads)
+    finally:
+        _one.release()
+
+
+def _share(todo: list[Job], threads: int) -> None:
+    queue, others = iter(todo), list[Future[None]]()
     with _blas().limit(limits=1):
-        others = [_pool(threads - 1).submit(_work, queue) for _ in range(threads - 1)]
         try:
+            for _ in range(threads - 1):
+                others.append(_pool(threads - 1).submit(_work, queue))
             _work(queue)
         finally:
-            for _ in queue:  # after an error or Ctrl-C: nobody begins another job
-                pass
-            errors = [other.exception() for other in others]
-    for error in errors:
-        if error is not None:
+            _finish(queue, others)
+    for other in others:
+        if (error := other.exception()) is not None:
             raise error
+
+
+def _finish(queue: Iterator[Job], others: list[Future[None]]) -> None:
+    """After an error or Ctrl-C nobody begins another job; and nobody may still write when the caller goes on.
+
+    So Ctrl-C ends no waiting: it is raised afterwards.
+    """
+    came: BaseException | None = None
+    while True:
+        try:
+            for _ in queue:
+                pass
+            wait(others)
+            break
+        except BaseException as error:
+            came = error
+    if came is not None:
+        raise came
 
 
 def _work(queue: Iterator[Job]) -> None:
