@@ -1,4 +1,4 @@
-"""`gemelos generate`: text out of a checkpoint, on either twin."""
+"""`gemelos generate`: text out of a checkpoint, on any twin."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from rich.console import Console
 from equivalence_tests.flags import Parser, add_flags, chosen
 from equivalence_tests.implementations import check_device, has_torch
 from equivalence_tests.model_pictures import heads_picture, temperature_picture
-from equivalence_tests.train import CHECKPOINT, CONFIGS, check_parameters, one_line
+from equivalence_tests.train import CHECKPOINT, CONFIGS, TWINS, check_parameters, make_learner, one_line
 from reference_numpy.checkpoint import load_checkpoint
 from reference_numpy.config import GPTConfig
 from reference_numpy.generate import generate_tokens
 from reference_numpy.gpt import attention_maps
-from reference_numpy.learner import Learner, NumpyLearner
+from reference_numpy.learner import Learner
 from reference_numpy.sampling import SamplingConfig, ban
 from reference_numpy.tokenizer import Tokenizer
 
@@ -25,7 +25,7 @@ from reference_numpy.tokenizer import Tokenizer
 def parser() -> argparse.ArgumentParser:
     parse = Parser(
         prog="gemelos generate",
-        description="Continue a prompt with a trained model. The same seed gives the same text, on either twin. The prompt "
+        description="Continue a prompt with a trained model. The same seed gives the same text, on any twin. The prompt "
         "is prepared as the training text was (accents, case); words that the model does not know are said. "
         "Exit status: 0 done, 2 for a wrong argument or file.",
     )
@@ -35,9 +35,7 @@ def parser() -> argparse.ArgumentParser:
     parse.add_argument("--prompt", default="Habia una vez", help='the beginning; may be empty (default: "%(default)s")')
     parse.add_argument("--samples", type=int, default=1, metavar="N", help="texts at once (default: %(default)s)")
     parse.add_argument("--seed", type=int, default=0, metavar="N", help="of the choices (default: %(default)s)")
-    parse.add_argument(
-        "--twin", choices=("numpy", "torch"), default="numpy", help="who computes (default: %(default)s)"
-    )
+    parse.add_argument("--twin", choices=TWINS, default="numpy", help="who computes (default: %(default)s)")
     parse.add_argument("--device", default="cpu", help="of the torch twin: cpu or cuda (default: %(default)s)")
     parse.add_argument("--ban", nargs="+", default=[], metavar="TOKEN", help="words or signs that are never chosen")
     pictures = parse.add_argument_group("pictures")
@@ -58,7 +56,7 @@ def main(argv: list[str] | None = None) -> int:
                 raise ValueError("--twin: torch is not installed, expected numpy (or pip install 'gemelos[torch]')")
             check_device(given.device)
         elif given.device != "cpu":
-            raise ValueError(f"--device: {given.device} came, expected cpu for the NumPy twin")
+            raise ValueError(f"--device: {given.device} came, expected cpu for a NumPy twin")
         sampling = SamplingConfig(**chosen(SamplingConfig, given, {}))
         learner, tokenizer = load(given.checkpoint, given.twin, given.device)
         banned = tuple(banned_ids(tokenizer, given.ban))
@@ -86,18 +84,14 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def load(path: Path, twin: str, device: str) -> tuple[Learner, Tokenizer]:
-    """The model of a checkpoint, on either twin, and its tokenizer."""
+    """The model of a checkpoint, on any twin, and its tokenizer."""
     saved = load_checkpoint(path)
     try:
         config = CONFIGS[saved.model](**saved.config)
     except (KeyError, TypeError) as error:
         raise ValueError(f"{path}: no model of gemelos train is stored in it ({error})") from None
     check_parameters(saved, config, path)
-    if twin == "numpy":
-        return NumpyLearner(config, saved.params), saved.tokenizer
-    from torch_impl.learner import TorchLearner
-
-    return TorchLearner.from_params(config, saved.params, None, device), saved.tokenizer
+    return make_learner(twin, config, saved.params, {}, device), saved.tokenizer
 
 
 MOST_BARS = 10

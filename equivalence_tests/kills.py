@@ -20,7 +20,7 @@ from rich.progress import Progress
 
 from equivalence_tests.flags import Parser
 from equivalence_tests.implementations import has_torch
-from equivalence_tests.train import CHECKPOINT, LOG
+from equivalence_tests.train import CHECKPOINT, LOG, TWINS
 from reference_numpy.checkpoint import load_checkpoint
 from reference_numpy.corpus import corpus_path
 
@@ -108,7 +108,7 @@ def parser() -> argparse.ArgumentParser:
     parse = Parser(
         prog="python -m equivalence_tests.kills",
         description="Kill small trainings with SIGKILL at random moments, resume them, and compare what they write in "
-        "the end with an uninterrupted training, byte by byte; both twins. "
+        "the end with an uninterrupted training, byte by byte; every twin. "
         "Exit status: 0 if nothing was lost, 1 if something was.",
     )
     parse.add_argument("--kills", type=int, default=KILLS, help="of each twin (default: %(default)s)")
@@ -122,7 +122,7 @@ def main(argv: list[str] | None = None) -> int:
         print(f"kills: --kills: {given.kills} came, expected at least 1", file=sys.stderr)
         return 2
     say = Console(soft_wrap=True, highlight=False)
-    twins = ("numpy", "torch") if has_torch() else ("numpy",)
+    twins = TWINS if has_torch() else TWINS[:2]
     try:
         with Progress(console=say, transient=True, disable=not say.is_terminal) as bar:
             for twin in twins:

@@ -1,7 +1,8 @@
 """`python -m equivalence_tests.trajectory`: both twins trained side by side, and how far apart they are after every step.
 
 From one initialisation, over one stream of batches and one of dropout masks, NumPy's hand-written gradients and AdamW
-against torch's autograd and `torch.optim.AdamW`. Rounding is all that may tell them apart.
+against torch's autograd and `torch.optim.AdamW`; or, with `--twins`, the fast NumPy against either. Rounding is all that
+may tell them apart.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ from rich.progress import Progress
 from equivalence_tests.flags import Parser
 from equivalence_tests.implementations import has_torch
 from equivalence_tests.model_pictures import growth_picture, loss_picture
-from equivalence_tests.train import one_line
+from equivalence_tests.train import TWINS, make_learner, one_line
 from equivalence_tests.verify import machine, versions
 from reference_numpy.config import GPTConfig, RNNConfig
 from reference_numpy.corpus import corpus_path
 from reference_numpy.dataset import TextDataset, read_texts
 from reference_numpy.generative_rnn import init_rnn
 from reference_numpy.gpt import init_gpt
-from reference_numpy.learner import Learner, NumpyLearner
+from reference_numpy.learner import Learner
 from reference_numpy.train import TrainingConfig, steps_of_an_epoch, train_model
 
 SCHEMA = 1
@@ -59,27 +60,25 @@ def side_by_side(
     steps: int,
     dtype: str,
     told: Callable[[], None] = lambda: None,
+    twins: tuple[str, str] = ("reference", "torch"),
 ) -> tuple[Curve, dict[str, list[dict[str, Any]]]]:
     """The gap after every step up to the tenth and every tenth one, and the losses of both twins.
 
-    The gap is the largest over all parameters of max |NumPy - torch| / max |NumPy|.
+    The gap is the largest over all parameters of max |one - other| / max |one|.
     """
-    from torch_impl.learner import TorchLearner
-
     init: Callable[..., Any] = init_gpt if isinstance(config, GPTConfig) else init_rnn
     params = init(config, np.random.default_rng(settings.seed), dtype)
-    ours = NumpyLearner(config, {name: array.copy() for name, array in params.items()})
-    theirs = TorchLearner.from_params(config, params)
+    both = [make_learner(twin, config, {name: p.copy() for name, p in params.items()}, {}, "cpu") for twin in twins]
     epochs = -(-steps // steps_of_an_epoch(len(dataset), settings))
     settings = replace(settings, epochs=epochs)
     curve: Curve = []
-    losses: dict[str, list[dict[str, Any]]] = {"NumPy": [], "torch": []}
-    trainings = [_steps(learner, dataset, settings) for learner in (ours, theirs)]
+    losses: dict[str, list[dict[str, Any]]] = {twin: [] for twin in twins}
+    trainings = [_steps(learner, dataset, settings) for learner in both]
     for step in range(1, steps + 1):
         for rows, training in zip(losses.values(), trainings, strict=True):
             rows.append(next(training))
         if step <= 10 or step % 10 == 0 or step == steps:
-            name, gap = largest_gap(ours.params, theirs.snapshot()[0])
+            name, gap = largest_gap(*(learner.snapshot()[0] for learner in both))
             curve.append((step, gap, name))
         told()
     return curve, losses
@@ -104,11 +103,19 @@ def largest_gap(one: dict[str, Any], other: dict[str, Any]) -> tuple[str, float]
 def parser() -> argparse.ArgumentParser:
     parse = Parser(
         prog="python -m equivalence_tests.trajectory",
-        description="Train a small GPT and a small RNN on both twins side by side, in float64 and float32, and show how "
+        description="Train a small GPT and a small RNN on two twins side by side, in float64 and float32, and show how "
         "far their parameters drift apart. Writes results/trajectory.json, trajectory.png and losses.png. "
         "Exit status: 0 if the last gap is within 1e-11 (float64) and 1e-3 (float32), 1 if not.",
     )
     parse.add_argument("--steps", type=int, default=STEPS, help="of each (default: %(default)s)")
+    parse.add_argument(
+        "--twins",
+        nargs=2,
+        choices=TWINS,
+        default=("reference", "torch"),
+        metavar=("ONE", "OTHER"),
+        help=f"of {', '.join(TWINS)} (default: reference torch)",
+    )
     return parse
 
 
@@ -117,12 +124,12 @@ def main(argv: list[str] | None = None) -> int:
     if given.steps < 1:
         print(f"trajectory: --steps: {given.steps} came, expected at least 1", file=sys.stderr)
         return 2
-    if not has_torch():
+    if "torch" in given.twins and not has_torch():
         print("trajectory: torch is not installed, expected both twins", file=sys.stderr)
         return 2
     say = Console(soft_wrap=True, highlight=False)
     try:
-        return trajectory(given.steps, say)
+        return trajectory(given.steps, say, tuple(given.twins))
     except KeyboardInterrupt:
         say.print("\nStopped before the end: nothing was written.")
         return 130
@@ -131,7 +138,7 @@ def main(argv: list[str] | None = None) -> int:
         return 2
 
 
-def trajectory(steps: int, say: Console) -> int:
+def trajectory(steps: int, say: Console, twins: tuple[str, str] = ("reference", "torch")) -> int:
     dataset = tales(SETTINGS.seq_length)
     curves: dict[str, Curve] = {}
     losses: dict[str, list[dict[str, Any]]] = {}
@@ -142,7 +149,7 @@ def trajectory(steps: int, say: Console) -> int:
                 config = small_config(model, dataset.tokenizer.vocab_size)
                 name = f"{model}, {dtype}"
                 told = partial(bar.advance, task)
-                curves[name], rows = side_by_side(config, dataset, SETTINGS, steps, dtype, told)
+                curves[name], rows = side_by_side(config, dataset, SETTINGS, steps, dtype, told, twins)
                 last, parameter = curves[name][-1][1:]
                 bar.console.print(f"{name}: after {steps} steps {last:.2g} of its scale, at {parameter}")
                 if dtype == "float64":
@@ -155,6 +162,7 @@ def trajectory(steps: int, say: Console) -> int:
         "versions": versions(),
         "settings": asdict(SETTINGS),
         "steps": steps,
+        "twins": twins,
         "vocab_size": dataset.tokenizer.vocab_size,
         "curves": curves,
     }

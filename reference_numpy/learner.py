@@ -1,4 +1,4 @@
-"""A model in training: what the training loop, the evaluation and the sampler ask of either twin, and the NumPy one."""
+"""A model in training: what the training loop, the evaluation and the sampler ask of any twin, and the NumPy one."""
 
 from __future__ import annotations
 
@@ -6,17 +6,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
+import reference_numpy
 from reference_numpy._check import Array
 from reference_numpy._parameters import Params
 from reference_numpy.config import GPTConfig, RNNConfig
-from reference_numpy.decoding import gpt_step
-from reference_numpy.generative_rnn import (
-    generative_rnn_loss,
-    generative_rnn_loss_backward,
-    generative_rnn_step,
-)
-from reference_numpy.gpt import gpt_loss, gpt_loss_backward
-from reference_numpy.optimizer import adamw_step, clip_gradients
 
 Keep = dict[str, Array]
 
@@ -46,8 +39,11 @@ class Learner(Protocol):
 class NumpyLearner:
     """A model of the NumPy twin: its parameters and AdamW's state, changed in place by `update`.
 
-    params: the flat dict of `init_gpt` or `init_rnn`; state: AdamW's, {} at first.
+    params: the flat dict of `init_gpt` or `init_rnn`; state: AdamW's, {} at first. It computes with the functions of its
+    module: the reference here, `reference_numpy.fast` in that module's NumpyLearner.
     """
+
+    functions: Any = reference_numpy
 
     def __init__(self, config: GPTConfig | RNNConfig, params: Params, state: dict[str, Any] | None = None) -> None:
         self.config, self.params = config, params
@@ -55,12 +51,7 @@ class NumpyLearner:
         self._gathered: Params = {}
 
     def gather(self, ids: Array, targets: Array, ignore_index: int, keep: Keep | None, weight: float) -> float:
-        if isinstance(self.config, GPTConfig):
-            loss, cache = gpt_loss(self.params, ids, targets, self.config, ignore_index, keep)
-            grads = gpt_loss_backward(weight, cache)
-        else:
-            loss, rnn_cache = generative_rnn_loss(self.params, ids, targets, self.config, ignore_index)
-            grads = generative_rnn_loss_backward(weight, rnn_cache)
+        loss, grads = self.loss_gradients(ids, targets, ignore_index, keep, weight)
         for name, gradient in self._gathered.items():
             grads[name] += gradient
         self._gathered = grads
@@ -69,20 +60,29 @@ class NumpyLearner:
     def update(self, lr: float, weight_decay: float, clip_norm: float | None) -> float | None:
         grads, norm = self._gathered, None
         if clip_norm is not None:
-            grads, norm = clip_gradients(grads, clip_norm)
-        adamw_step(self.params, grads, self.state, lr=lr, weight_decay=weight_decay)
+            grads, norm = self.functions.clip_gradients(grads, clip_norm)
+        self.functions.adamw_step(self.params, grads, self.state, lr=lr, weight_decay=weight_decay)
         self._gathered = {}
         return norm
 
-    def loss(self, ids: Array, targets: Array, ignore_index: int) -> float:
+    def loss_gradients(
+        self, ids: Array, targets: Array, ignore_index: int, keep: Keep | None, weight: float
+    ) -> tuple[Any, Params]:
+        """The loss on these rows, and weight times its gradient."""
         if isinstance(self.config, GPTConfig):
-            return float(gpt_loss(self.params, ids, targets, self.config, ignore_index)[0])
-        return float(generative_rnn_loss(self.params, ids, targets, self.config, ignore_index)[0])
+            loss, cache = self.functions.gpt_loss(self.params, ids, targets, self.config, ignore_index, keep)
+            return loss, self.functions.gpt_loss_backward(weight, cache)
+        loss, cache = self.functions.generative_rnn_loss(self.params, ids, targets, self.config, ignore_index)
+        return loss, self.functions.generative_rnn_loss_backward(weight, cache)
+
+    def loss(self, ids: Array, targets: Array, ignore_index: int) -> float:
+        compute = "gpt_loss" if isinstance(self.config, GPTConfig) else "generative_rnn_loss"
+        return float(getattr(self.functions, compute)(self.params, ids, targets, self.config, ignore_index)[0])
 
     def step(self, ids: Array, past: Any) -> tuple[Array, Any]:
-        if isinstance(self.config, GPTConfig):
-            return gpt_step(self.params, ids, self.config, past)
-        return generative_rnn_step(self.params, ids, self.config, past)
+        compute = "gpt_step" if isinstance(self.config, GPTConfig) else "generative_rnn_step"
+        answer: tuple[Array, Any] = getattr(self.functions, compute)(self.params, ids, self.config, past)
+        return answer
 
     def snapshot(self) -> tuple[Params, dict[str, Any]]:
         state = dict(self.state)

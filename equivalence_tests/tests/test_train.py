@@ -1,4 +1,4 @@
-"""Training: the laws of the loop and their mistakes, both twins as learners, and both over a thousand steps."""
+"""Training: the laws of the loop and their mistakes, all twins as learners, and two by two over a thousand steps."""
 
 import dataclasses
 import inspect
@@ -15,6 +15,7 @@ from equivalence_tests.mistakes import training as mistakes
 from equivalence_tests.ops import OPS
 from equivalence_tests.parts.training import DATA as TINY
 from equivalence_tests.parts.training import PARTS, SETTINGS, Scribe
+from equivalence_tests.train import TWINS, make_learner
 from equivalence_tests.trajectory import LIMITS, largest_gap, side_by_side, tales
 from reference_numpy import train
 from reference_numpy.config import GPTConfig, RNNConfig
@@ -39,10 +40,9 @@ def initial(config, dtype=np.float64, seed=3):
 
 
 def learners(config, dtype=np.float64):
+    """Of every twin, in the order of TWINS: the fast NumPy, the textbook, torch."""
     params = initial(config, dtype)
-    return NumpyLearner(config, {name: p.copy() for name, p in params.items()}), TorchLearner.from_params(
-        config, params
-    )
+    return [make_learner(twin, config, {name: p.copy() for name, p in params.items()}, {}, "cpu") for twin in TWINS]
 
 
 @pytest.mark.parametrize(("part", "law"), LAWS)
@@ -116,30 +116,28 @@ def test_a_learner_keeps_its_dtype_and_snapshots_are_copies(name, dtype):
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-@pytest.mark.parametrize("first", ["numpy", "torch"])
-def test_one_twin_goes_on_where_the_other_stopped(name, first):
+@pytest.mark.parametrize("second", TWINS)
+@pytest.mark.parametrize("first", TWINS)
+def test_one_twin_goes_on_where_the_other_stopped(name, first, second):
     """Four steps of one, four of the other, against eight of the first: as close as two twins are."""
     config = CONFIGS[name]
-    ours, theirs = learners(config)
-    whole, begun = (ours, learners(config)[0]) if first == "numpy" else (theirs, learners(config)[1])
+    whole, begun = (learners(config)[TWINS.index(first)] for _ in range(2))
     settings = dataclasses.replace(SETTINGS, epochs=8, clip_norm=0.5)
     train_model(whole, TINY, settings, stop=8)
     train_model(begun, TINY, settings, stop=4)
-    params, state = begun.snapshot()
-    other = TorchLearner.from_params(config, params, state) if first == "numpy" else NumpyLearner(config, params, state)
+    other = make_learner(second, config, *begun.snapshot(), "cpu")
     train_model(other, TINY, settings, step=4, stop=8)
-    assert largest_gap(whole.snapshot()[0], other.snapshot()[0])[1] < LIMITS["float64"]
+    (_, gap) = largest_gap(whole.snapshot()[0], other.snapshot()[0])
+    assert gap == 0.0 if first == second else gap < LIMITS["float64"]
 
 
-@pytest.mark.parametrize("twin", ["numpy", "torch"])
+@pytest.mark.parametrize("twin", TWINS)
 def test_a_resumed_training_is_the_same_to_the_last_bit(twin):
     config = CONFIGS["gpt"]
-    pick = 0 if twin == "numpy" else 1
-    whole, begun = learners(config, np.float32)[pick], learners(config, np.float32)[pick]
+    whole, begun = (learners(config, np.float32)[TWINS.index(twin)] for _ in range(2))
     train_model(whole, TINY, SETTINGS, stop=7)
     train_model(begun, TINY, SETTINGS, stop=3)
-    params, state = begun.snapshot()
-    again = NumpyLearner(config, params, state) if pick == 0 else TorchLearner.from_params(config, params, state)
+    again = make_learner(twin, config, *begun.snapshot(), "cpu")
     train_model(again, TINY, SETTINGS, step=3, stop=7)
     (one, moments), (other, others) = whole.snapshot(), again.snapshot()
     assert all(np.array_equal(one[n], other[n]) for n in one)
@@ -147,25 +145,27 @@ def test_a_resumed_training_is_the_same_to_the_last_bit(twin):
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_both_twins_evaluate_alike_and_drop_nothing(name):
-    ours, theirs = learners(CONFIGS[name])
-    (one, tokens), (other, _) = evaluate(ours, TINY, 3), evaluate(theirs, TINY, 3)
-    assert tokens == TINY.num_tokens
-    assert abs(one - other) <= 1e-13  # a mean of numbers near log 12, each wrong by a few units of roundoff
-    assert evaluate(theirs, TINY, 3)[0] == other
+def test_all_twins_evaluate_alike_and_drop_nothing(name):
+    everyone = learners(CONFIGS[name])
+    (one, tokens), *others = (evaluate(each, TINY, 3) for each in everyone)
+    assert {tokens, *(count for _, count in others)} == {TINY.num_tokens}
+    for each, (other, _) in zip(everyone[1:], others, strict=True):
+        assert abs(one - other) <= 1e-13  # a mean of numbers near log 12, each wrong by a few units of roundoff
+        assert evaluate(each, TINY, 3)[0] == other
 
 
+@pytest.mark.parametrize("twins", [("reference", "torch"), ("numpy", "torch"), ("numpy", "reference")], ids="-".join)
 @pytest.mark.parametrize("dtype", LIMITS)
 @pytest.mark.parametrize("name", ["gpt", "rnn"])
-def test_after_a_thousand_steps_the_twins_are_together(name, dtype):
+def test_after_a_thousand_steps_the_twins_are_together(name, dtype, twins):
     """AdamW at 1e-3 with dropout. A wrong epsilon, a mask that differs once, a lost gradient: all part them for good."""
     data = tales(17, 40)  # more than can be learnt by heart: a model that has done that amplifies every difference
     size = data.tokenizer.vocab_size
     config = GPTConfig(size, 16, 16, 1, 2, 8, 2, 0.1) if name == "gpt" else RNNConfig(size, 16)
-    curve, losses = side_by_side(config, data, TrainingConfig(batch_size=4, seq_length=17), 1000, dtype)
+    curve, losses = side_by_side(config, data, TrainingConfig(batch_size=4, seq_length=17), 1000, dtype, twins=twins)
     assert curve[-1][0] == 1000
     assert max(gap for _, gap, _ in curve) <= LIMITS[dtype]
-    assert losses["NumPy"][-1]["loss"] < 0.7 * losses["NumPy"][0]["loss"]
+    assert losses[twins[0]][-1]["loss"] < 0.7 * losses[twins[0]][0]["loss"]
 
 
 def test_a_twin_that_drops_other_units_is_not_together(monkeypatch):
@@ -265,7 +265,7 @@ def test_a_training_in_another_thread_leaves_signals_alone():
 
 def test_torch_clips_and_decays_as_asked():
     """The settings reach torch's own optimizer: its options are those of the last step."""
-    learner = learners(CONFIGS["rnn"])[1]
+    learner = learners(CONFIGS["rnn"])[TWINS.index("torch")]
     ids, targets = inputs_and_targets(batches(TINY, 4, np.random.default_rng(0))[0])
     learner.gather(ids, targets, TINY.tokenizer.pad_id, None, 1.0)
     norm = learner.update(0.02, 0.3, 1e-3)
@@ -274,7 +274,7 @@ def test_torch_clips_and_decays_as_asked():
     assert all(p.grad is None for p in learner.model.parameters())
 
 
-def test_a_gradient_that_is_not_finite_stops_both_twins():
+def test_a_gradient_that_is_not_finite_stops_every_twin():
     for learner in learners(CONFIGS["rnn"]):
         ids, targets = inputs_and_targets(batches(TINY, 4, np.random.default_rng(0))[0])
         learner.gather(

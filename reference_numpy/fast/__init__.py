@@ -10,7 +10,6 @@ from reference_numpy import (
     Checkpoint,
     GPTConfig,
     Learner,
-    NumpyLearner,
     RNNConfig,
     SamplingConfig,
     TextDataset,
@@ -55,6 +54,7 @@ from reference_numpy.fast.generative_rnn import (
 )
 from reference_numpy.fast.gpt import gpt, gpt_backward, gpt_loss, gpt_loss_backward, gpt_loss_gradients
 from reference_numpy.fast.layer_norm import layer_norm, layer_norm_backward
+from reference_numpy.fast.learner import NumpyLearner
 from reference_numpy.fast.linear import linear, linear_backward
 from reference_numpy.fast.optimizer import adamw_step, clip_gradients
 from reference_numpy.fast.rnn import rnn, rnn_backward
