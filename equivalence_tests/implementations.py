@@ -114,10 +114,10 @@ def has_torch() -> bool:
 
 
 def available(device: str | None = None) -> list[Implementation]:
-    """Every implementation that this machine can run: NumPy, and torch on the CPU and on CUDA where they are."""
+    """Every implementation that this machine can run: both of NumPy, and torch on the CPU and on CUDA where they are."""
     if device is not None:
         check_device(device)
-    found = [load("reference_numpy")] if device in (None, "cpu") else []
+    found = [load(name) for name in ("reference_numpy", "reference_numpy.fast")] if device in (None, "cpu") else []
     if not has_torch():
         return found
     cuda = ["cuda"] if importlib.import_module("torch").cuda.is_available() else []

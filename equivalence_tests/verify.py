@@ -63,7 +63,7 @@ def row_cells(rows: list[Row], op: Op) -> tuple[str, str]:
         worst = "not judged" if len(unjudged) == len(rows) else f"agrees ({', '.join(unjudged)} too ill-conditioned)"
     forward, gradient = (_errors(rows, kind) for kind in ("forward", "gradient"))
     cases = sum(row.judged for row in rows)
-    return f"{rows[0].implementation:<16} {cases:>6}  {forward:>12}  {gradient:>12}", worst
+    return f"{rows[0].implementation:<20} {cases:>6}  {forward:>12}  {gradient:>12}", worst
 
 
 def _percent(share: float) -> str:
@@ -77,7 +77,7 @@ def _errors(rows: list[Row], kind: str) -> str:
     return f"{'-':>12}" if absent else f"{units:5.1f} u {_percent(share):>4}"
 
 
-HEADER = f"{'':<16} {'cases':>6}  {'forward':>12}  {'gradient':>12}  verdict"
+HEADER = f"{'':<20} {'cases':>6}  {'forward':>12}  {'gradient':>12}  verdict"
 
 
 class Table:

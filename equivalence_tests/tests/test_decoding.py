@@ -1,4 +1,4 @@
-"""The steps of generation on both twins: their laws, and the mistakes that they catch."""
+"""The steps of generation on every twin: their laws, and the mistakes that they catch."""
 
 import inspect
 
@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import reference_numpy
+import reference_numpy.fast
 import torch_impl
 from equivalence_tests.arithmetic import ORACLE, PRECISIONS
 from equivalence_tests.cases import Case, SeededDraws
@@ -44,7 +44,11 @@ def of_torch(name):
     return step
 
 
-TWINS = {"reference_numpy": lambda name: getattr(reference_numpy, name), "torch_impl": of_torch}
+TWINS = {
+    "reference_numpy": lambda name: getattr(reference_numpy, name),
+    "reference_numpy.fast": lambda name: getattr(reference_numpy.fast, name),
+    "torch_impl": of_torch,
+}
 
 
 @pytest.mark.parametrize("twin", TWINS)

@@ -1,6 +1,7 @@
 """What is installed, what it needs, and which way imports run."""
 
 import ast
+import inspect
 import os
 import subprocess
 import sys
@@ -34,7 +35,7 @@ def python(code, folder, path=ROOT):
 
 
 def test_the_numpy_twin_needs_numpy_alone(tmp_path):
-    blocked = ("torch", "matplotlib", "rich", "hypothesis", "pytest", "mpmath", "scipy")
+    blocked = ("torch", "matplotlib", "rich", "hypothesis", "pytest", "mpmath", "scipy", "threadpoolctl")
     code = BLOCK.format(blocked=blocked) + (
         "import numpy as np, reference_numpy as r\n"
         "X = np.ones((2, 3))\n"
@@ -56,7 +57,7 @@ def test_the_table_needs_no_torch_for_the_numpy_twin(tmp_path):
     )
     done = python(code, tmp_path)
     assert done.returncode == 0, done.stderr
-    assert done.stdout == f"['reference_numpy'] [{', '.join(['None'] * 20)}]\n"
+    assert done.stdout == f"['reference_numpy', 'reference_numpy.fast'] [{', '.join(['None'] * 20)}]\n"
 
 
 def imports(path):
@@ -121,6 +122,21 @@ def test_every_public_name_is_documented_and_every_op_has_its_pair():
     backwards = {name.removesuffix("_backward") for name in reference_numpy.__all__ if name.endswith("_backward")}
     assert set(reference_numpy.__all__) >= backwards | OPS.keys()
     assert OPS.keys() - backwards == {"attention_stages"}
+
+
+def test_the_fast_twin_has_every_name_of_the_reference_documented_and_as_a_pair():
+    """Two names more: loss and gradients at once. What it does not speed up is the reference's own."""
+    import reference_numpy
+    from reference_numpy import fast
+
+    assert set(fast.__all__) == {*reference_numpy.__all__, "gpt_loss_gradients", "generative_rnn_loss_gradients"}
+    assert all(getattr(fast, name).__doc__ for name in fast.__all__)
+    for name in reference_numpy.__all__:
+        ours, theirs = getattr(fast, name), getattr(reference_numpy, name)
+        assert ours is theirs or ours.__module__.startswith("reference_numpy.fast."), name
+        if not inspect.isclass(ours):
+            mine, other = (inspect.signature(each).parameters.values() for each in (ours, theirs))
+            assert [(p.name, p.kind, p.default) for p in mine] == [(p.name, p.kind, p.default) for p in other], name
 
 
 def test_the_twins_have_the_same_functions_in_files_of_the_same_name():
