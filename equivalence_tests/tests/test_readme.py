@@ -10,6 +10,7 @@ from pathlib import Path
 
 from equivalence_tests.mistakes import MISTAKES, PART_MISTAKES
 from equivalence_tests.ops import OPS
+from equivalence_tests.tests.test_fast_mistakes import MISTAKES as FAST_MISTAKES
 from equivalence_tests.variants import VARIANTS
 
 README = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
@@ -31,6 +32,7 @@ def test_the_counts_of_mistakes_variants_and_ops():
     assert f"{len(MISTAKES)} known wrong forwards and backwards, **{len(MISTAKES)} caught**" in README
     assert f"**{len(PART_MISTAKES)} caught**" in README
     assert f"{sum(map(len, VARIANTS.values()))} differently rounded right implementations" in README
+    assert f"{len(FAST_MISTAKES)} mistakes of its own" in README
     assert all(f"| `{op}` |" in README for op in OPS)
 
 
