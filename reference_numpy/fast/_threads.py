@@ -16,9 +16,7 @@ from threadpoolctl import ThreadpoolController
 from reference_numpy._check import Array
 
 Job = Callable[[], object]
-CHUNK = (
-    1 << 16
-)  # elements that an elementwise loop handles at a time: a few such arrays fit in a core's second-level cache
+CHUNK = 1 << 16  # elements that an elementwise loop handles at a time: a few such arrays fit in a core's own cache
 PARALLEL = 1 << 18  # elements below which threads cost more than they bring
 _local = threading.local()
 

@@ -14,8 +14,8 @@ from reference_numpy.fast import _rows, _threads
 QUERIES, KEYS = 128, 512  # of one head's tile
 SCORES = 1 << 17  # elements of a tile of several heads: 512 KB in float32, near a core's second-level cache
 # exp(score) of scores within +-16 needs no shift: e^-16 times the smallest subnormal number's error is below `tiny`,
-# and e^16 times a value up to 1e20 is far from overflow.
-SMALL_SCORE, LARGE_VALUE = 16.0, 1e20
+# and e^16 times a value up to 1e17 is far from overflow.
+SMALL_SCORE, LARGE_VALUE = 16.0, 1e17
 
 Index = tuple[int | slice, ...]
 
@@ -78,7 +78,7 @@ def small_scores(Q: Array, K: Array, V: Array, options: Options) -> Array | None
 
 def _small_scores(lengths: Array, K: Array, V: Array, options: Options) -> Array:
     longest = np.sqrt(np.vecdot(K, K))
-    longest[np.maximum(V.max(-1), -V.min(-1)) > LARGE_VALUE] = np.inf
+    longest[np.vecdot(V, V) > LARGE_VALUE**2] = np.inf
     if options.causal:
         last = np.arange(lengths.shape[-1]) + options.query_offset  # the last key that each row sees
         reach = np.maximum.accumulate(longest, -1)[..., np.clip(last, 0, K.shape[-2] - 1)]
