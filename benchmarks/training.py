@@ -14,12 +14,11 @@ from benchmarks.rows import Row
 from benchmarks.timing import Contestant, row_of
 from benchmarks.work import Work
 from reference_numpy import fast
-from reference_numpy._check import Array
 from reference_numpy.config import GPTConfig
 from reference_numpy.corpus import corpus_path
 from reference_numpy.dataset import TextDataset, read_texts
 from reference_numpy.gpt import init_gpt
-from reference_numpy.learner import Keep, Learner, NumpyLearner
+from reference_numpy.learner import Learner, NumpyLearner
 from reference_numpy.train import TrainingConfig, train_model
 
 if TYPE_CHECKING:
@@ -42,25 +41,6 @@ class Scale:
 
 
 SHORT, LONG = Scale(60, 3, 16, 8, 1, 2, 2), Scale(500, 40, 64, 128, 2, 4, 16)
-
-
-class FastLearner(NumpyLearner):
-    """A GPT in training with the fast functions."""
-
-    def gather(self, ids: Array, targets: Array, ignore_index: int, keep: Keep | None, weight: float) -> float:
-        assert isinstance(self.config, GPTConfig)
-        loss, grads = fast.gpt_loss_gradients(weight, self.params, ids, targets, self.config, ignore_index, keep)
-        assert not self._gathered  # every batch is a step
-        self._gathered = grads
-        return float(loss)
-
-    def update(self, lr: float, weight_decay: float, clip_norm: float | None) -> float | None:
-        grads, norm = self._gathered, None
-        if clip_norm is not None:
-            grads, norm = fast.clip_gradients(grads, clip_norm)
-        fast.adamw_step(self.params, grads, self.state, lr=lr, weight_decay=weight_decay)
-        self._gathered = {}
-        return norm
 
 
 def losses(contestant: str, quick: bool) -> dict[str, Any]:
@@ -97,7 +77,7 @@ def _learner(contestant: str, config: GPTConfig) -> Learner:
     if contestant == "numpy reference":
         return NumpyLearner(config, params)
     if contestant == "numpy fast":
-        return FastLearner(config, params) if fast.NumpyLearner is NumpyLearner else fast.NumpyLearner(config, params)
+        return fast.NumpyLearner(config, params)
     learner: Learner = importlib.import_module("torch_impl.learner").TorchLearner.from_params(config, params)
     return learner
 

@@ -49,7 +49,7 @@ def loss_gradients(dloss: float, params: Params, ids: Array, targets: Targets, c
     ids = ids.reshape(-1, n)
     positions = params["position_embedding.weight"]
     X = (params["token_embedding.weight"][ids] + positions[:n]).reshape(-1, d)
-    mean, ones = np.full((d, 1), 1.0 / d, X.dtype), np.ones(len(X), X.dtype)
+    mean, ones = _constants(d, len(X), X.dtype)
     parts = []
     for layer in range(config.num_layers):
         X, part = _forward(X, params, f"blocks.{layer}.", mean, n, config)
@@ -171,6 +171,12 @@ def _loss(dloss: float, Z: Array, targets: Targets) -> tuple[Any, Array]:
     Z *= (share / total)[:, None]
     Z[rows, targets.ids] -= share
     return loss, Z
+
+
+@lru_cache(maxsize=16)
+def _constants(d: int, rows: int, dtype: np.dtype[Any]) -> tuple[Array, Array]:
+    """What a product with gives means, (d, 1) of 1/d, and sums, ones."""
+    return np.full((d, 1), 1.0 / d, dtype), np.ones(rows, dtype)
 
 
 @lru_cache(maxsize=16)
