@@ -33,6 +33,7 @@ FUNCTIONS = {
     "_block": {"normalise": "norms", "normalise_backward": "norms", "_activate": "gelu", "_multiply": "gelu",
                "fold": "norms", "unfold": "norms", "_unfold": "norms", "drop": "dropout", "_heads": "attention",
                "_attended": "attention", "_split": "attention", "_thirds": "attention"},
+    "_small": {"_norm": "norms", "_norm_backward": "norms", "_loss": "loss", "_future": "attention"},
 }  # fmt: skip
 
 
