@@ -42,10 +42,20 @@ def precision_of(dtype: str) -> Precision:
 
 
 def truth_of(work: Work, inputs: Inputs, options: dict[str, Any]) -> Truth:
-    """What is right. It may take as long as a few runs of the textbook implementation in float64."""
-    # What judges float32 counts in float64, 5e8 times as fine and 100 times as fast as extended precision.
+    """What is right. It may take as long as a few runs of the textbook implementation in float64.
+
+    What judges float32 counts in float64, 5e8 times as fine and 100 times as fast as extended precision.
+    """
+    before = arithmetic.ORACLE
     oracle: Any = np.longdouble if work.dtype == "float64" else np.float64
     arithmetic.ORACLE = oracle
+    try:
+        return _truth_of(work, inputs, options)
+    finally:
+        arithmetic.ORACLE = before
+
+
+def _truth_of(work: Work, inputs: Inputs, options: dict[str, Any]) -> Truth:
     unit = precision_of(work.dtype).unit
     if work.part.startswith("copy"):
         return Truth("whole", unit, {name: Held(X, np.zeros(X.shape)) for name, X in inputs.items()})

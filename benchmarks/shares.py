@@ -46,6 +46,8 @@ def op_of(line: Line) -> str:
     named = FUNCTIONS.get(module, {}).get(last)
     if named is not None:
         return named
+    if module == "_small" and number in statements(file, _is_attention):
+        return "attention"
     if number in (statements(file, _is_product) if file else ()):
         return PRODUCTS
     if file and number in statements(file, _is_lookup):
@@ -67,6 +69,11 @@ def _is_product(node: ast.AST) -> bool:
     if isinstance(node, ast.BinOp):
         return isinstance(node.op, ast.MatMult)
     return isinstance(node, ast.Attribute) and node.attr in CALLS
+
+
+def _is_attention(node: ast.AST) -> bool:
+    """Of the weights of attention or their gradient, where a whole block is one function."""
+    return isinstance(node, ast.Name) and node.id in ("A", "dS", "QKV", "dQKV")
 
 
 def _is_lookup(node: ast.AST) -> bool:

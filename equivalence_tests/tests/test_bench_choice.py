@@ -13,6 +13,7 @@ from benchmarks.bars import BARS
 from benchmarks.contestants import prepare
 from benchmarks.contests import least_speedup
 from benchmarks.inputs import inputs_of
+from benchmarks.judge import truth_of
 from benchmarks.line_times import line_times
 from benchmarks.process import environment
 from benchmarks.rows import Results
@@ -21,6 +22,7 @@ from benchmarks.suites import SUITES, Scale, works_of
 from benchmarks.suites.train import BAR, TINY
 from benchmarks.timing import APART, Contestant, Plan, Race
 from benchmarks.work import Work
+from equivalence_tests import arithmetic
 from equivalence_tests.implementations import NotOffered
 from reference_numpy.fast import _rows, _small
 
@@ -160,8 +162,9 @@ def test_a_compile_has_a_limit_of_its_own(monkeypatch):
 # Where the time goes
 
 
-def test_the_parts_of_a_step_make_the_step(monkeypatch):
-    monkeypatch.setattr(_small, "FEW", 0)
+@pytest.mark.parametrize("few", [0, _small.FEW])
+def test_the_parts_of_a_step_make_the_step(monkeypatch, few):
+    monkeypatch.setattr(_small, "FEW", few)
     step, lines = line_times(partial(sorted, range(9)), shares.FOLDER)
     assert list(lines) == [("", "", 0)]
     assert lines["", "", 0] <= step
@@ -213,3 +216,9 @@ def test_what_is_the_textbooks_own_is_not_timed_under_another_name():
     with pytest.raises(NotOffered, match="of its own"):
         prepare("numpy fast", work, *inputs_of(work))
     assert timing.row_of(STEP, Contestant("A")).work == "gpt_step"
+
+
+def test_a_judge_leaves_the_precision_of_others_as_it_was():
+    before = arithmetic.ORACLE
+    truth_of(STEP, *inputs_of(STEP))
+    assert arithmetic.ORACLE is before
