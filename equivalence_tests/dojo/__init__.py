@@ -1,0 +1,1 @@
+"""The dojo: lessons and katas of manual backprop, checked by the kit."""
