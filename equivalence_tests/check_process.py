@@ -19,6 +19,7 @@ from typing import Any
 from equivalence_tests.findings import Finding
 from equivalence_tests.report import Property, Report
 
+WORKER = "equivalence_tests.check_worker"
 FRESH = "answers the same in a fresh process"
 SLOW_STAGES = ("import", "diagnosis")  # what may take so many times the limit of one call
 SLOWER = 6
@@ -28,7 +29,7 @@ class Refused(Exception):
     """The candidate cannot be judged: one line that says why."""
 
 
-class _Ended(Exception):
+class Ended(Exception):
     """The worker is gone, or was stopped, at some stage."""
 
     def __init__(self, finding: Finding) -> None:
@@ -43,8 +44,8 @@ def check_in_process(request: dict[str, Any], limit: float, watch: Callable[[str
     """
     began = time.monotonic()
     try:
-        message, printed = _run(request, limit, watch)
-    except _Ended as ended:
+        message, printed = run_worker(request, limit, watch)
+    except Ended as ended:
         return _broken(request, ended.finding, time.monotonic() - began)
     if "error" in message:
         raise Refused(message["error"])
@@ -65,8 +66,8 @@ def _replayed(
     order = list(digests)
     random.Random(1).shuffle(order)
     try:
-        message, _ = _run({**request, "order": order}, limit, watch)
-    except _Ended as ended:
+        message, _ = run_worker({**request, "order": order}, limit, watch)
+    except Ended as ended:
         row = Property(FRESH, len(order), 1, ended.finding.say())
         return replace(report, verdict="wrong", rows=(*report.rows, row), findings=(ended.finding,))
     other = [key for key in order if message["digests"][key] != digests[key]]
@@ -94,11 +95,13 @@ def _broken(request: dict[str, Any], finding: Finding, seconds: float) -> Report
     return Report(spec, like, "", "", "wrong", findings=(finding,), seconds=seconds)
 
 
-def _run(request: dict[str, Any], limit: float, watch: Callable[[str], None]) -> tuple[dict[str, Any], int]:
-    """The worker's last message, and how many bytes the candidate printed."""
+def run_worker(
+    request: dict[str, Any], limit: float, watch: Callable[[str], None], worker_module: str = WORKER
+) -> tuple[dict[str, Any], int]:
+    """The worker's last message, and how many bytes the candidate printed. Ended if the worker dies or is silent."""
     ours, theirs = os.pipe()
     with tempfile.TemporaryFile() as out, os.fdopen(ours, "rb", buffering=0) as messages:
-        command = [sys.executable, "-m", "equivalence_tests.check_worker", str(theirs)]
+        command = [sys.executable, "-m", worker_module, str(theirs)]
         worker = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -121,17 +124,17 @@ def _run(request: dict[str, Any], limit: float, watch: Callable[[str], None]) ->
 def _listen(
     worker: subprocess.Popen[bytes], messages: Any, limit: float, watch: Callable[[str], None]
 ) -> dict[str, Any]:
-    """The message that ends it. _Ended if the worker dies, or says nothing for too long."""
+    """The message that ends it. Ended if the worker dies, or says nothing for too long."""
     at, rest = "import", b""
     with selectors.DefaultSelector() as waiting:
         waiting.register(messages, selectors.EVENT_READ)
         while True:
             allowed = limit * (SLOWER if at.startswith(SLOW_STAGES) else 1)
             if not waiting.select(allowed):
-                raise _Ended(Finding("hangs", numbers={"seconds": allowed, "at": at}))
+                raise Ended(Finding("hangs", numbers={"seconds": allowed, "at": at}))
             chunk = messages.read(1 << 16)
             if not chunk:
-                raise _Ended(Finding("ends_process", numbers={"how": _how(worker), "at": at}))
+                raise Ended(Finding("ends_process", numbers={"how": _how(worker), "at": at}))
             *lines, rest = (rest + chunk).split(b"\n")
             for line in lines:
                 message: dict[str, Any] = json.loads(line)
