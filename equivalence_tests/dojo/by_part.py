@@ -1,0 +1,58 @@
+"""An answer that is a part: judged by the part's laws, and named by the known mistake that breaks the same ones alike."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import cache, partial
+from typing import Any
+
+from equivalence_tests.checks import attempt
+from equivalence_tests.dojo.part_words import LAWS_ES, MISTAKES_ES
+from equivalence_tests.dojo.verdict import Verdict
+from equivalence_tests.mistakes import PART_MISTAKES, Mistake, quiet
+from equivalence_tests.parts import PARTS
+
+Broken = tuple[tuple[str, str], ...]
+
+
+def judged(function: Callable[..., Any], part: str, mistakes: bool = True) -> Verdict:
+    """Passed, or the first law that is broken."""
+    with quiet():
+        broken = broken_laws(function, part)
+        if not broken:
+            return Verdict("passed", {"cases": len(laws_of(part))}, cases=len(laws_of(part)))
+        same = [m for m in mistakes_of(part) if _coarse(_breaks(m)) == _coarse(broken)] if mistakes else []
+    law, what = broken[0]
+    said = {"en": f"{same[0].sentence}", "es": MISTAKES_ES[same[0].id]} if same else {}
+    sentence = said or {
+        "en": f"{law.replace('_', ' ')}: {what}.",
+        "es": f"{LAWS_ES.get(law, law.replace('_', ' '))}: {what}.",
+    }
+    return Verdict("law", {"law": law, "what": what, "named": [m.id for m in same]}, sentence=sentence)
+
+
+def laws_of(part: str) -> list[Any]:
+    """The laws that a learner's answer is held to: that bad input is refused is asked of the reference alone."""
+    return [law for law in PARTS[part] if not law.__name__.startswith("refuses")]
+
+
+def broken_laws(function: Callable[..., Any], part: str) -> Broken:
+    said = ((law.__name__, attempt(partial(law, function))) for law in laws_of(part))
+    return tuple((name, what) for name, what in said if what)
+
+
+def mistakes_of(part: str) -> list[Mistake]:
+    """Those that a learner could hand in: not those that lie in accepting bad input."""
+    return [mistake for mistake in PART_MISTAKES.values() if mistake.op == part and not mistake.accepts]
+
+
+@cache
+def _breaks(mistake: Mistake) -> Broken:
+    return broken_laws(mistake.forward, mistake.op) if mistake.forward is not None else ()
+
+
+def _coarse(broken: Broken) -> Broken:
+    """What is said with its numbers to two digits: the same mistake rounds otherwise in another's code."""
+    number = re.compile(r"-?\d+(\.\d+)?(e[+-]?\d+)?")
+    return tuple((law, number.sub(lambda found: f"{float(found[0]):.2g}", what)) for law, what in broken)
