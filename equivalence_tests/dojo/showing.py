@@ -1,0 +1,165 @@
+"""Verdicts, hints and progress as they are printed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from equivalence_tests.dojo import words
+from equivalence_tests.dojo.katas import KATAS, Kata
+from equivalence_tests.dojo.progress import Progress
+from equivalence_tests.dojo.sources import HINTS, source_of
+from equivalence_tests.dojo.verdict import Example, Verdict
+from equivalence_tests.dojo.words import word
+from equivalence_tests.findings import LANGUAGES
+
+BAR = 24
+SUPPORT = 2  # findings beside the first
+INDENT = "    "
+
+
+def show_verdict(kata: Kata, file: str, verdict: Verdict, console: Console, language: str) -> None:
+    """One clear sentence first; then where, the smallest case, what the learner printed, what to do next."""
+    style = "bold green" if verdict.passed else "bold yellow" if verdict.code in RIGHT_BUT else "bold red"
+    mark = "✓" if verdict.passed else "✗"
+    console.print(Text(f"{mark} {file}", style))
+    console.print(Text(f"  {verdict.say(language)}"))
+    for line in verdict.excerpt:
+        console.print(Text(f"{INDENT}{line}", "cyan"), soft_wrap=True)
+    _show_where(verdict, console, language)
+    if verdict.example is not None:
+        show_example(verdict.example, console, language)
+    if verdict.picture:
+        console.print(Text(f"  {word('picture', language, path=verdict.picture)}"))
+    _show_prints(verdict.printed, console, language)
+    if not verdict.passed:
+        console.print(Text(f"  {word('next_hint', language, number=kata.number)}", "dim"))
+
+
+RIGHT_BUT = ("steps", "holds", "statements", "unwritten", "unchanged")
+
+
+def _show_where(verdict: Verdict, console: Console, language: str) -> None:
+    if verdict.formula:
+        console.print(Text(f"  {word('formula', language)}: ") + Text(verdict.formula[language], "cyan"))
+    rest = [each for each in verdict.findings[1:] if each.code not in ("worst_element", "known_mistake")][:SUPPORT]
+    worst = [each for each in verdict.findings if each.code == "worst_element"][-1:]
+    if verdict.findings and verdict.findings[0].code == "known_mistake":
+        first = verdict.findings[0]
+        place = first.tensor if first.stage in ("", first.tensor) else f"{first.tensor} ({first.stage})"
+        console.print(Text(f"  {word('where', language)}: {place}"))
+        rest = []
+    for each in (*rest, *worst):
+        if each is not verdict.findings[0]:
+            console.print(Text(f"  - {each.say(language)}"))
+
+
+def _show_prints(printed: dict[str, Any], console: Console, language: str) -> None:
+    if not printed.get("bytes"):
+        return
+    console.print(Text(f"  {word('printed', language, bytes=printed['bytes'])}"))
+    lines = printed["lines"]
+    for line in lines:
+        console.print(Text(f"{INDENT}{line}", "dim"), soft_wrap=True)
+    if printed["bytes"] > sum(len(line.encode()) + 1 for line in lines):
+        console.print(Text(f"{INDENT}{word('and more', language)}", "dim"))
+
+
+def show_example(example: Example, console: Console, language: str) -> None:
+    """What went in, then the learner's numbers beside the right ones."""
+    console.print(Text(f"  {word('smallest', language)}"))
+    for name, value in example.given.items():
+        _show_named(name, grid(value), console)
+    if example.got is None or example.expected is None:
+        return
+    got, right = grid(example.got, example.wrong), grid(example.expected)
+    titles = (f"{example.tensor}, {word('yours', language)}", word("correct", language))
+    width = max(len(titles[0]), *(line.cell_len for line in got)) + 4
+    beside = width + max(line.cell_len for line in right) + len(INDENT) <= console.width
+    if not beside or len(got) != len(right):
+        for title, lines in zip(titles, (got, right), strict=True):
+            console.print(Text(f"{INDENT}{title}"))
+            for line in lines:
+                console.print(Text(INDENT) + line, soft_wrap=True)
+        return
+    console.print(Text(f"{INDENT}{titles[0].ljust(width)}{titles[1]}"))
+    for mine, theirs in zip(got, right, strict=True):
+        console.print(Text(INDENT) + mine + Text(" " * (width - mine.cell_len)) + theirs, soft_wrap=True)
+
+
+def _show_named(name: str, lines: Sequence[Text], console: Console) -> None:
+    head = f"{name} = "
+    for number, line in enumerate(lines):
+        console.print(Text(INDENT + (head if not number else " " * len(head))) + line, soft_wrap=True)
+
+
+def grid(value: Any, wrong: Any = None) -> list[Text]:
+    """Numbers as rows, wrong ones marked with a star (and in red, where there are colours)."""
+    array = np.asarray(value)
+    if array.ndim == 0 or not array.size:
+        return [Text(_entry(value)) if array.ndim == 0 else Text(f"[] {array.shape}")]
+    marks = np.zeros(array.shape, int) if wrong is None else np.asarray(wrong)
+    rows, stars = array.reshape(-1, array.shape[-1]), marks.reshape(-1, array.shape[-1])
+    entries = [[_entry(each) + ("*" if star else " ") for each, star in zip(*row, strict=True)] for row in _pairs(rows, stars)]
+    width = max(len(entry) for row in entries for entry in row)
+    lines = []
+    for index, (row, marked) in enumerate(zip(entries, stars, strict=True)):
+        line = Text("[ ")
+        for entry, star in zip(row, marked, strict=True):
+            line.append(entry.rjust(width) + " ", "bold red" if star else "")
+        line.append("]")
+        lines.append(line)
+        if array.ndim > 2 and (index + 1) % array.shape[-2] == 0 and index + 1 < len(entries):
+            lines.append(Text(""))
+    return lines
+
+
+def _pairs(rows: Any, stars: Any) -> list[tuple[Any, Any]]:
+    return list(zip(rows.tolist(), stars.tolist(), strict=True))
+
+
+def _entry(value: Any) -> str:
+    if isinstance(value, bool | np.bool_):
+        return "1" if value else "0"
+    return f"{value:.4g}" if isinstance(value, float | np.floating) else str(value)
+
+
+def show_hint(kata: Kata, step: int, console: Console, language: str) -> None:
+    what = words.HINTS[step - 1][LANGUAGES.index(language)]
+    console.print(Text(f"{kata.file}: {word('hint', language, step=step, what=what)}", "bold"))
+    code = HINTS[step - 1] in ("shape", "solution")
+    for line in source_of(kata).hint(step, language).splitlines():
+        console.print(Text(f"{INDENT}{line}", "cyan" if code else ""), soft_wrap=True)
+
+
+def show_list(progress: Progress, console: Console, language: str) -> None:
+    """Every kata: number, name, what is to be done, state, attempts, hints."""
+    heads = ("", word("kata", language), word("task", language), word("state", language))
+    table = Table(*heads, word("attempts", language), word("hints", language), box=None, pad_edge=False)
+    for column in (0, 4, 5):
+        table.columns[column].justify = "right"
+    for kata in KATAS:
+        state = progress.of(kata.name)
+        kind = words.KINDS[kata.kind][LANGUAGES.index(language)]
+        style = "green" if state.passed else "yellow" if state.attempts else ""
+        counts = (str(state.attempts or ""), str(state.hints or ""))
+        table.add_row(f"{kata.number:02}", kata.name, kind, Text(state_word(progress, kata, language), style), *counts)
+    console.print(table)
+    show_bar(progress, console, language)
+
+
+def state_word(progress: Progress, kata: Kata, language: str) -> str:
+    state = progress.of(kata.name)
+    return word("passed" if state.passed else "tried" if state.attempts else "open", language)
+
+
+def show_bar(progress: Progress, console: Console, language: str) -> None:
+    passed = sum(progress.of(kata.name).passed for kata in KATAS)
+    full = round(BAR * passed / len(KATAS))
+    bar = "█" * full + "░" * (BAR - full)
+    console.print(Text(f"{bar} {word('progress', language, passed=passed, count=len(KATAS))}"))
