@@ -34,6 +34,10 @@ if TYPE_CHECKING:
     from equivalence_tests.vacuity import Sight
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "kata: a kata of the dojo, judged as `gemelos dojo check` does")
+
+
 def assert_equivalent(function: Any, like: str = "attention", backward: Any = None, **settings: Any) -> Any:
     """The function is the op `like` of the table, and so is its gradient: the report of `equivalence_tests.check`.
 

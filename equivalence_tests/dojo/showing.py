@@ -163,3 +163,17 @@ def show_bar(progress: Progress, console: Console, language: str) -> None:
     full = round(BAR * passed / len(KATAS))
     bar = "█" * full + "░" * (BAR - full)
     console.print(Text(f"{bar} {word('progress', language, passed=passed, count=len(KATAS))}"))
+
+
+def show_progress(progress: Progress, console: Console, language: str) -> None:
+    """The bar, then every kata that was touched, with the last thing that was wrong in it."""
+    show_bar(progress, console, language)
+    for kata in KATAS:
+        state = progress.of(kata.name)
+        if not (state.attempts or state.hints):
+            continue
+        counts = f"{word('attempts', language)} {state.attempts}, {word('hints', language)} {state.hints}"
+        style = "green" if state.passed else "yellow"
+        console.print(Text(f"{kata.file}: {state_word(progress, kata, language)}, {counts}", style))
+        if not state.passed and state.last:
+            console.print(Text(f"{INDENT}{state.last.get(language, '')}"))
