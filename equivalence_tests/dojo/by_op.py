@@ -11,6 +11,7 @@ import numpy as np
 
 from equivalence_tests.arithmetic import Array
 from equivalence_tests.candidate import Candidate, adapt
+from equivalence_tests.cases import SeededDraws
 from equivalence_tests.checking import Settings, examine, no_watch
 from equivalence_tests.dojo.guard import Guard
 from equivalence_tests.dojo.katas import Kata
@@ -19,7 +20,6 @@ from equivalence_tests.dojo.verdict import Example, Verdict
 from equivalence_tests.findings import Finding
 from equivalence_tests.implementations import NotOffered
 from equivalence_tests.observe import Observation, observe
-from equivalence_tests.ops import OPS
 
 CASES, SECONDS = 96, 5.0  # of the table; a model's are one in eight
 FIRST = 6  # draws among which the first call is looked for
@@ -44,9 +44,8 @@ def returns_wrongly(candidate: Candidate, guard: Guard, function: str) -> Verdic
     """The first call: whether what came back has the right form, in words that need no knowledge of the kit."""
     seen, op = None, candidate.row
     for index in range(FIRST):
-        draws = _draws(index)
         try:
-            case = candidate.taken(op.draw(draws, False))
+            case = candidate.taken(op.draw(draws(index), False))
             guard.answers.clear()
             seen = observe(candidate.implementation, candidate.op, case, "float64", index)
         except NotOffered:
@@ -185,8 +184,7 @@ def _example(seen: Observation, tensor: str) -> Example | None:
     got, exact, share = found
     values = {**seen.case.operands, **seen.case.options, **seen.case.upstream}
     given = {name: shown for name, value in values.items() if (shown := readable(value)) is not None}
-    if OPS["gpt"].model and any("." in name for name in given):
-        given = {name: value for name, value in given.items() if "." not in name}
+    given = {name: value for name, value in given.items() if "." not in name}  # a model's parameters are too many
     marks = (share > 1.0).astype(int).tolist()
     return Example(given, tensor, readable(got), readable(exact), marks if got.size <= READABLE else None)
 
@@ -199,9 +197,8 @@ def readable(value: Any) -> Any:
     return value if isinstance(value, bool | int | float | str) else None
 
 
-def _draws(index: int) -> Any:
-    from equivalence_tests.cases import SeededDraws
-
+def draws(index: int) -> SeededDraws:
+    """Choices and numbers, the same for the same index."""
     return SeededDraws(np.random.default_rng([2, index]))
 
 

@@ -1,0 +1,280 @@
+"""The dojo's own matrix: every kata's start fails, its solution passes, every known mistake is caught and named.
+
+A mistake is handed in as an answer. Left out are those that nobody could hand in: that lie in accepting bad input, in a
+backward where the kata asks for none, that show only with options the kata leaves out, or only in float32.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from equivalence_tests.arithmetic import PRECISIONS
+from equivalence_tests.candidate import Candidate
+from equivalence_tests.checking import no_watch
+from equivalence_tests.diagnosis.known import Library, answered_alike
+from equivalence_tests.dojo import by_op, by_part
+from equivalence_tests.dojo.judging import Answer, judge, parsed, unwatched
+from equivalence_tests.dojo.katas import KATAS, Kata
+from equivalence_tests.dojo.sources import source_of
+from equivalence_tests.dojo.verdict import Verdict
+from equivalence_tests.findings import Finding
+from equivalence_tests.implementations import NotOffered, run
+from equivalence_tests.judge import judge as judge_values
+from equivalence_tests.mistakes import MISTAKES, Mistake, as_implementation, quiet
+from equivalence_tests.ops import OPS
+
+BAR = 0.95  # of the mistakes that are to be named
+PRECISION_CASES = 120  # in which a mistake that was not caught is looked for with all options, and in float32
+ALIKE = 60  # cases on which two mistakes that are one answer the same
+
+
+@dataclass(frozen=True)
+class Handed:
+    """What became of one mistake: caught, named rightly, or why nobody could hand it in."""
+
+    id: str
+    sentence: str
+    caught: bool
+    named: bool
+    said: str
+    left_out: str = ""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One kata: what its start and its solution came to, and its mistakes."""
+
+    kata: str
+    start: str
+    solution: str
+    mistakes: list[Handed] = field(default_factory=list)
+    seconds: float = 0.0
+
+    @property
+    def counted(self) -> list[Handed]:
+        return [each for each in self.mistakes if not each.left_out]
+
+    @property
+    def sound(self) -> bool:
+        """The start fails and the solution passes."""
+        return self.start != "passed" and self.solution == "passed"
+
+
+def row_of(name: str) -> Row:
+    """The whole of one kata."""
+    began = time.monotonic()
+    kata = next(kata for kata in KATAS if kata.name == name)
+    source = source_of(kata)
+    with quiet():
+        start, solution = judged_text(kata, source.start, "start"), judged_text(kata, source.solution, "solution")
+        mistakes = list(handed_in(kata))
+    codes = [verdict.code if verdict.code != "wrong" else verdict.say("en") for verdict in (start, solution)]
+    return Row(name, codes[0], codes[1], mistakes, time.monotonic() - began)
+
+
+def judged_text(kata: Kata, text: str, label: str) -> Verdict:
+    """What the kata's judge says of a text, in this process."""
+    path = Path(f"{kata.name}_{label}.py")
+    answer = parsed(kata, path, text)
+    return answer if isinstance(answer, Verdict) else judge(answer, unwatched(path), no_watch)
+
+
+def handed_in(kata: Kata) -> Iterator[Handed]:
+    """Every mistake that belongs to the kata, handed in."""
+    source = source_of(kata)
+    for number, wrong in enumerate(source.mistakes, 1):
+        verdict = judged_text(kata, wrong.code, f"mistake_{number}")
+        named = verdict.sentence == wrong.sentence
+        yield Handed(str(number), wrong.sentence["en"], not verdict.passed, named, verdict.say("en"))
+    if kata.part:
+        for mistake in by_part.mistakes_of(kata.part):
+            assert mistake.forward is not None
+            verdict = by_part.judged(mistake.forward, kata.part)
+            named = mistake.id in verdict.numbers.get("named", ())
+            yield Handed(mistake.id, mistake.sentence, not verdict.passed, named, verdict.say("en"))
+    if kata.like:
+        for mistake in (mistake for mistake in MISTAKES.values() if mistake.op == kata.like):
+            yield _handed(kata, mistake)
+
+
+def _handed(kata: Kata, mistake: Mistake) -> Handed:
+    answer = _solution(kata)
+    pair = len(answer.functions) == 2
+    if mistake.accepts:
+        return _left_out(mistake, "accepts bad input")
+    if mistake.forward is None and not pair:
+        return _left_out(mistake, "lies in a backward")
+    candidate = as_candidate(kata, mistake)
+    verdict = _verdict(candidate, answer)
+    if verdict.passed:
+        why = _why_unseen(mistake)
+        if why:
+            return _left_out(mistake, why)
+    said = verdict.say("en")
+    return Handed(mistake.id, mistake.sentence, not verdict.passed, _rightly(candidate, mistake, verdict), said)
+
+
+def _left_out(mistake: Mistake, why: str) -> Handed:
+    return Handed(mistake.id, mistake.sentence, False, False, "", why)
+
+
+@cache
+def _solution(kata: Kata) -> Answer:
+    answer = parsed(kata, Path(f"{kata.name}_solution.py"), source_of(kata).solution)
+    if isinstance(answer, Verdict):
+        raise ValueError(f"{kata.name}: the solution cannot be judged: {answer.say('en')}")
+    return answer
+
+
+@cache
+def _signatures(kata: Kata) -> dict[str, inspect.Signature]:
+    answer = _solution(kata)
+    module = unwatched(answer.path).load(compile(answer.text, str(answer.path), "exec", dont_inherit=True))
+    return {name: inspect.signature(getattr(module, name)) for name in answer.functions}
+
+
+def as_candidate(kata: Kata, mistake: Mistake) -> Candidate:
+    """A mistake behind the signatures that the kata's solution has."""
+    broken = as_implementation(mistake)
+    pair = len(_solution(kata).functions) == 2
+    op, functions = OPS[kata.like], {}
+
+    def forward(*arguments: Any, **keywords: Any) -> Any:
+        answer = broken.forward(kata.like)(*arguments, **keywords)
+        return answer if pair or not op.differentiable else answer[0]
+
+    made: list[tuple[str, Callable[..., Any]]] = [(kata.function, forward)]
+    if pair:
+        backward = broken.backward(kata.like)
+        made.append((f"{kata.function}_backward", lambda dY, cache: backward(dY, cache)))
+    for name, function in made:
+        function.__name__ = name
+        function.__signature__ = _signatures(kata)[name]  # type: ignore[attr-defined]
+        functions[name] = function
+    return by_op.candidate_of(kata, functions)
+
+
+def _verdict(candidate: Candidate, answer: Answer) -> Verdict:
+    return by_op.judged(candidate, answer.source.formula)
+
+
+def _rightly(candidate: Candidate, mistake: Mistake, verdict: Verdict) -> bool:
+    """Itself, one that answers as it does wherever the kata looks, or the stage and the kind that it is labelled with."""
+    if not verdict.findings:
+        return False
+    first: Finding = verdict.findings[0]
+    if first.code == "known_mistake":
+        names = [first.numbers["id"], *first.numbers["others"]]
+        if mistake.id in names:
+            return True
+        return _alike(candidate, mistake, MISTAKES[names[0]])
+    return first.stage in mistake.stages and first.kind in mistake.kinds
+
+
+def _alike(candidate: Candidate, one: Mistake, other: Mistake) -> bool:
+    cases = []
+    for index in range(ALIKE):
+        try:
+            cases.append((candidate.taken(candidate.row.draw(by_op.draws(index), index % 2 == 1)), "float64"))
+        except NotOffered:
+            continue
+    return answered_alike(Library([one, other]), one, other, cases)
+
+
+def _why_unseen(mistake: Mistake) -> str:
+    """With every option that the op has it is seen: then the kata leaves out what it needs. Or it is in float32 alone."""
+    op, implementation = OPS[mistake.op], as_implementation(mistake)
+    for dtype, why in (("float64", "needs an option that the kata leaves out"), ("float32", "shows in float32 alone")):
+        for index in range(PRECISION_CASES // op.every):
+            case = op.draw(by_op.draws(index), index % 2 == 1).rounded(PRECISIONS[dtype])
+            exact = op.exact(case, PRECISIONS[dtype])
+            try:
+                verdicts = judge_values(run(implementation, op, case, dtype), exact, PRECISIONS[dtype])
+            except Exception:
+                return why
+            if any(verdict.wrong for verdict in verdicts.values()):
+                return why
+    return ""
+
+
+# The command
+
+
+def run_all(names: Sequence[str], told: Callable[[Row], None]) -> list[Row]:
+    """Every kata on every core, the slow ones first; in the order of the course."""
+    wanted = [kata for kata in KATAS if not names or kata.name in names]
+    slow_first = sorted(wanted, key=lambda kata: kata.like not in SLOW)
+    found: dict[str, Row] = {}
+    with ProcessPoolExecutor(os.cpu_count(), get_context("spawn")) as pool:
+        waiting = {pool.submit(row_of, kata.name): kata.name for kata in slow_first}
+        for done in as_completed(waiting):
+            found[waiting[done]] = done.result()
+            told(found[waiting[done]])
+    return [found[kata.name] for kata in wanted]
+
+
+SLOW = ("gpt", "gpt_loss", "generative_rnn_loss", "multi_head_attention", "self_attention", "attention", "rnn")
+
+
+def run(names: Sequence[str], as_json: bool, everything: bool) -> int:
+    """0 if every start fails, every solution passes, every mistake is caught and enough are named."""
+    errors = Console(file=sys.stderr, highlight=False)
+    rows = run_all(names, lambda row: errors.print(f"{row.kata}: {row.seconds:.0f} s"))
+    if as_json:
+        print(json.dumps([asdict(row) for row in rows], indent=1))
+    else:
+        show(rows, Console(highlight=False), everything)
+    return 0 if all(row.sound for row in rows) and enough(rows) else 1
+
+
+def enough(rows: Sequence[Row]) -> bool:
+    counted = [each for row in rows for each in row.counted]
+    return all(each.caught for each in counted) and sum(each.named for each in counted) >= BAR * len(counted)
+
+
+def show(rows: Sequence[Row], console: Console, everything: bool) -> None:
+    table = Table("kata", "start", "solution", "mistakes", "caught", "named", "left out", box=None, pad_edge=False)
+    for column in range(3, 7):
+        table.columns[column].justify = "right"
+    for row in rows:
+        counted = row.counted
+        counts = (len(counted), sum(h.caught for h in counted), sum(h.named for h in counted))
+        start = "fails" if row.start != "passed" else "PASSES"
+        told = (row.kata, start, row.solution, *map(str, counts), str(len(row.mistakes) - len(counted)))
+        bad = not row.sound or counts[0] != counts[1]
+        table.add_row(*map(Text, told), style="bold red" if bad else "yellow" if counts[2] < counts[0] else "")
+    console.print(table)
+    for row in rows:
+        for each in row.counted:
+            if everything or not (each.caught and each.named):
+                how = "named" if each.named else "caught" if each.caught else "NOT CAUGHT"
+                console.print(Text(f"{row.kata} {each.id} {how}: {each.sentence}"), soft_wrap=True)
+                console.print(Text(f"    {each.said}"), soft_wrap=True)
+    _totals(rows, console)
+
+
+def _totals(rows: Sequence[Row], console: Console) -> None:
+    counted = [each for row in rows for each in row.counted]
+    reasons = [each.left_out for row in rows for each in row.mistakes if each.left_out]
+    caught, named = sum(each.caught for each in counted), sum(each.named for each in counted)
+    console.print(f"{sum(row.start != 'passed' for row in rows)} of {len(rows)} starts fail, "
+                  f"{sum(row.solution == 'passed' for row in rows)} of {len(rows)} solutions pass")
+    share = 100 * named / max(len(counted), 1)
+    console.print(f"{len(counted)} mistakes handed in, {caught} caught, {named} named ({share:.1f} %)")
+    for why in dict.fromkeys(reasons):
+        console.print(f"{reasons.count(why)} left out: {why}")
