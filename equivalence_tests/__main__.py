@@ -16,7 +16,10 @@ COMMANDS = {
         "equivalence_tests.mistakes.command",
         "the matrix of known mistakes against the checks, and the league",
     ),
-    "dojo": ("equivalence_tests.dojo.command", "katas of manual backprop: start, check, hint, watch; the teacher's report"),
+    "dojo": (
+        "equivalence_tests.dojo.command",
+        "katas of manual backprop: start, check, hint, watch; the teacher's report",
+    ),
     "bench": ("benchmarks.__main__", "CPU against GPU: check, then time (from a checkout)"),
 }
 

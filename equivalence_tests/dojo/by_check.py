@@ -159,9 +159,7 @@ def _equal(one: Any, other: Any) -> bool:
 def _alike(code: str, name: str, calls: list[Call], answers: list[Any]) -> bool:
     """Whether a foreseen mistake answers all calls as the learner did."""
     function = namespace_of(code)[name]
-    return all(
-        _close(answered(function, call), answer) for call, answer in zip(calls, answers, strict=True)
-    )
+    return all(_close(answered(function, call), answer) for call, answer in zip(calls, answers, strict=True))
 
 
 def answered(function: Callable[..., Any], call: Call) -> Any:

@@ -27,9 +27,7 @@ READABLE = 48  # entries of an array that is shown
 SHARE = 1e300
 
 
-def candidate_of(
-    kata: Kata, functions: dict[str, Callable[..., Any]], without: Sequence[str] = ()
-) -> Candidate:
+def candidate_of(kata: Kata, functions: dict[str, Callable[..., Any]], without: Sequence[str] = ()) -> Candidate:
     """The kit's view of an answer. ValueError, one line, if its signature fits no call."""
     return adapt(
         functions[kata.function],
@@ -156,7 +154,12 @@ def line_for(finding: Finding, formula: Text) -> Text:
 def _wrong(seen: Observation, tensor: str) -> tuple[Array, Array, Array] | None:
     """What came, what is right, and how far each entry is beyond what rounding explains; None where shapes differ."""
     answer, truth = (seen.answer or {}).get(tensor), seen.exact.get(tensor)
-    if answer is None or truth is None or answer.value.shape != truth.value.shape or answer.value.dtype.kind not in "fc":
+    if (
+        answer is None
+        or truth is None
+        or answer.value.shape != truth.value.shape
+        or answer.value.dtype.kind not in "fc"
+    ):
         return None
     got, exact, budget = answer.value, np.asarray(truth.value, np.float64), truth.budget()
     with np.errstate(all="ignore"):

@@ -46,8 +46,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parser() -> Parser:
     parser = Parser(
         prog="gemelos dojo",
-        description="Learn manual backprop: write the gradients of softmax, attention, layer norm, an RNN and a GPT; what is "
-        "wrong is named.",
+        description="Learn manual backprop: write the gradients of softmax, attention, layer norm, an RNN and a GPT; "
+        "what is wrong is named.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -68,10 +68,11 @@ def _parser() -> Parser:
     checks = command("check", _check, "judge katas (none named: the first that is not passed)")
     checks.add_argument("katas", nargs="*", metavar="KATA")
     checks.add_argument("--picture", action="store_true", help="draw the Jacobian of a wrong gradient beside the file")
-    checks.add_argument("--time-limit", type=_seconds, default=LIMIT, metavar="S", help="of one call (default: %(default)s)")
     watches = command("watch", _watch, "check at every save, until Ctrl-C")
     watches.add_argument("katas", nargs="?", metavar="KATA")
-    watches.add_argument("--time-limit", type=_seconds, default=LIMIT, metavar="S", help="of one call (default: %(default)s)")
+    for parser_of in (checks, watches):
+        told = "seconds that one call may take (default: %(default)g)"
+        parser_of.add_argument("--time-limit", type=_seconds, default=LIMIT, metavar="S", help=told)
     command("hint", _hint, "one more hint of four").add_argument("katas", nargs="?", metavar="KATA")
     command("reset", _reset, "put the start back; your answer is kept beside it").add_argument("katas", metavar="KATA")
     command("solution", _solution, "show the solution").add_argument("katas", metavar="KATA")
@@ -82,7 +83,9 @@ def _parser() -> Parser:
     handout.add_argument("--key", action="store_true", help="with every number filled in")
     handout.add_argument("--out", metavar="FILE", help="default: in the folder you are in")
     report = command("report", _report, "the teacher's: learners by katas")
-    report.add_argument("folders", nargs="+", metavar="FOLDER", help="of a learner, or one with learners' folders in it")
+    report.add_argument(
+        "folders", nargs="+", metavar="FOLDER", help="of a learner, or one with learners' folders in it"
+    )
     report.add_argument("--json", action="store_true", help="print it as JSON")
     report.add_argument("--html", metavar="FILE", help="write it as one page")
     report.add_argument("--recheck", action="store_true", help="judge every answer again, trust no progress file")

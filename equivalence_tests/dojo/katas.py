@@ -74,7 +74,12 @@ KATAS: tuple[Kata, ...] = (
     ),
     Kata("layer_norm_bug", "06_layer_norm", "bug", like="layer_norm", function="layer_norm"),
     Kata(
-        "simple_attention", "07_attention", "faster", like="simple_attention", function="simple_attention", limit="steps"
+        "simple_attention",
+        "07_attention",
+        "faster",
+        like="simple_attention",
+        function="simple_attention",
+        limit="steps",
     ),
     Kata("attention", "07_attention", "forward", like="attention", function="attention"),
     Kata("attention_backward", "07_attention", "backward", like="attention", function="attention"),

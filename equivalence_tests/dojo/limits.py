@@ -6,6 +6,7 @@ import ast
 import sys
 import tracemalloc
 from collections.abc import Callable
+from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -44,7 +45,7 @@ def _statements(most: int, tree: ast.Module, function: str) -> Verdict | None:
 def _steps(candidate: Candidate, path: str) -> Verdict | None:
     """Line events in the learner's file: for right vector code they do not depend on the sizes."""
     for seed in range(SEEDS):
-        small, large = (lines_of(path, lambda size=size: _answer(candidate, seed, size)) for size in (SMALL, LARGE))
+        small, large = (lines_of(path, partial(_answer, candidate, seed, size)) for size in (SMALL, LARGE))
         if large > small:
             return Verdict("steps", {"small": small, "large": large})
     return None

@@ -33,7 +33,8 @@ from equivalence_tests.dojo.katas import KATAS, Kata
 from equivalence_tests.dojo.sources import source_of
 from equivalence_tests.dojo.verdict import Verdict
 from equivalence_tests.findings import Finding
-from equivalence_tests.implementations import NotOffered, run
+from equivalence_tests.implementations import NotOffered
+from equivalence_tests.implementations import run as run_op
 from equivalence_tests.judge import judge as judge_values
 from equivalence_tests.mistakes import MISTAKES, Mistake, as_implementation, quiet
 from equivalence_tests.ops import OPS
@@ -204,7 +205,7 @@ def _why_unseen(mistake: Mistake) -> str:
             case = op.draw(by_op.draws(index), index % 2 == 1).rounded(PRECISIONS[dtype])
             exact = op.exact(case, PRECISIONS[dtype])
             try:
-                verdicts = judge_values(run(implementation, op, case, dtype), exact, PRECISIONS[dtype])
+                verdicts = judge_values(run_op(implementation, op, case, dtype), exact, PRECISIONS[dtype])
             except Exception:
                 return why
             if any(verdict.wrong for verdict in verdicts.values()):
@@ -272,8 +273,10 @@ def _totals(rows: Sequence[Row], console: Console) -> None:
     counted = [each for row in rows for each in row.counted]
     reasons = [each.left_out for row in rows for each in row.mistakes if each.left_out]
     caught, named = sum(each.caught for each in counted), sum(each.named for each in counted)
-    console.print(f"{sum(row.start != 'passed' for row in rows)} of {len(rows)} starts fail, "
-                  f"{sum(row.solution == 'passed' for row in rows)} of {len(rows)} solutions pass")
+    console.print(
+        f"{sum(row.start != 'passed' for row in rows)} of {len(rows)} starts fail, "
+        f"{sum(row.solution == 'passed' for row in rows)} of {len(rows)} solutions pass"
+    )
     share = 100 * named / max(len(counted), 1)
     console.print(f"{len(counted)} mistakes handed in, {caught} caught, {named} named ({share:.1f} %)")
     for why in dict.fromkeys(reasons):

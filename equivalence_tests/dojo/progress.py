@@ -46,7 +46,7 @@ class Progress:
 
 
 def read(folder: Path) -> Progress:
-    """What the file says; the beginning where there is none. ValueError, one line, for a file that is not ours or broken."""
+    """What the file says; the beginning where there is none. ValueError, one line, for a broken or foreign file."""
     try:
         text = (folder / NAME).read_bytes()
     except FileNotFoundError:

@@ -201,4 +201,3 @@ def _trained(console: Console) -> Iterator[Any]:
                 bar.update(task, completed=int(step), total=int(steps), description=f"GPT {loss}")
 
         yield update
-

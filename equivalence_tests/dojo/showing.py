@@ -105,7 +105,9 @@ def grid(value: Any, wrong: Any = None) -> list[Text]:
         return [Text(_entry(value)) if array.ndim == 0 else Text(f"[] {array.shape}")]
     marks = np.zeros(array.shape, int) if wrong is None else np.asarray(wrong)
     rows, stars = array.reshape(-1, array.shape[-1]), marks.reshape(-1, array.shape[-1])
-    entries = [[_entry(each) + ("*" if star else " ") for each, star in zip(*row, strict=True)] for row in _pairs(rows, stars)]
+    entries = [
+        [_entry(each) + ("*" if star else " ") for each, star in zip(*row, strict=True)] for row in _pairs(rows, stars)
+    ]
     width = max(len(entry) for row in entries for entry in row)
     lines = []
     for index, (row, marked) in enumerate(zip(entries, stars, strict=True)):

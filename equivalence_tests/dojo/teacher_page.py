@@ -38,8 +38,8 @@ td small { display: block; color: var(--soft); font-size: .7rem; line-height: 1;
 .bar { display: inline-block; width: 7rem; height: .5rem; border-radius: 4px; background: var(--line); overflow: hidden; }
 .bar i { display: block; height: 100%; background: var(--bar); }
 ul { margin: .25rem 0 0; padding-left: 1.1rem; } li { margin: .2rem 0; } code { font-size: .9em; }
-@media print { body { padding: 0; max-width: none; font-size: 9px; background: none; } .scroll { overflow: visible; border: 0; }
-  th, td { padding: 1px 2px; } h2, tr { break-inside: avoid; } @page { size: A4 landscape; margin: 10mm; } }
+@media print { body { padding: 0; max-width: none; font-size: 9px; background: none; } 
+  .scroll { overflow: visible; border: 0; } th, td { padding: 1px 2px; } h2, tr { break-inside: avoid; } @page { size: A4 landscape; margin: 10mm; } }
 """
 
 
@@ -47,7 +47,7 @@ def page(learners: Sequence[Learner], language: str, recheck: bool) -> str:
     """The whole page."""
     title = word("report", language)
     how = word("rechecked" if recheck else "as_recorded", language)
-    counts = f"{len(learners)} × {len(KATAS)} · {how}"
+    counts = f"{len(learners)} x {len(KATAS)} · {how}"
     return f"""<!doctype html>
 <html lang="{language}"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{escape(title)}</title><style>{STYLE}</style></head>

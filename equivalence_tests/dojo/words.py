@@ -29,7 +29,8 @@ WORDS: dict[str, tuple[str, str]] = {
         "{folder}: {new} archivos añadidos, {kept} quedan como están.",
     ),
     "on_the_way": (
-        "`gemelos dojo watch` checks at every save, `gemelos dojo hint` helps in four steps, `gemelos dojo list` shows all.",
+        "`gemelos dojo watch` checks at every save, `gemelos dojo hint` helps in four steps, and `gemelos dojo list` shows "
+        "them all.",
         "`gemelos dojo watch` comprueba cada vez que guardas, `gemelos dojo hint` ayuda en cuatro pasos y "
         "`gemelos dojo list` los muestra todos.",
     ),
