@@ -1,33 +1,36 @@
 # %% [markdown] part="task" lang="en"
 # # Predict: what projections do to shapes
 #
-# Most bugs in attention can be seen in a shape, before a single number is computed. So there is no
-# code to write here: think, and put down what you expect.
+# Most bugs in attention can be seen in a shape, before a single number is computed. So there is
+# no code to write here: think, and put down what you expect.
 #
-# A matrix of d rows and c columns sends each row of X, a point with d coordinates, to a point with c
-# coordinates. Self-attention sends the same X through three such matrices and compares what comes out:
+# A matrix of d rows and c columns sends each row of X, a point with d coordinates, to a point
+# with c coordinates. Self-attention sends the same X through three such matrices and compares
+# what comes out:
 #
 #     Q = X Wq    K = X Wk    V = X Wv    Omega = Q K^T    A = softmax(Omega / sqrt(c))    C = A V
 #
-# Sizes: n = 4 tokens, d = 3, c = 2. X is (n, d), Wq and Wk are (d, c), and Wv is (d, e) with e = 5.
+# Sizes: n = 4 tokens, d = 3, c = 2. X is (n, d), Wq and Wk are (d, c), and Wv is (d, e) with e =
+# 5.
 #
 # Replace each `...`: a shape is a tuple, a count a whole number.
 #
-# * `products`, `transpositions`: how many matrix products and how many transpositions there are from X to C.
+# * `products`, `transpositions`: how many matrix products and how many transpositions there are
+#   from X to C.
 # * `point`: where the point (2, -1, 3) goes under the 3 x 2 matrix W = [[1, 0], [0, 1], [2, -1]].
-# * `lost`: the point (a, b, 1) that W sends to the origin (0, 0). A projection forgets: every point of
-#   that line is lost.
+# * `lost`: the point (a, b, 1) that W sends to the origin (0, 0). A projection forgets: every
+#   point of that line is lost.
 #
 # Example: shape_X = (4, 3), and W sends (1, 1, 1) to (1 + 0 + 2, 0 + 1 - 1) = (3, 0).
 
 # %% [markdown] part="task" lang="es"
 # # Predice: qué les hace una proyección a las formas
 #
-# La mayoría de los errores de una atención se ven en una forma, antes de calcular un solo número. Por
-# eso aquí no se programa: piensa y anota lo que esperas.
+# La mayoría de los errores de una atención se ven en una forma, antes de calcular un solo número.
+# Por eso aquí no se programa: piensa y anota lo que esperas.
 #
-# Una matriz de d filas y c columnas lleva cada fila de X, un punto con d coordenadas, a un punto con c
-# coordenadas. La autoatención pasa la misma X por tres matrices así y compara lo que sale:
+# Una matriz de d filas y c columnas lleva cada fila de X, un punto con d coordenadas, a un punto
+# con c coordenadas. La autoatención pasa la misma X por tres matrices así y compara lo que sale:
 #
 #     Q = X Wq    K = X Wk    V = X Wv    Omega = Q K^T    A = softmax(Omega / sqrt(c))    C = A V
 #
@@ -35,10 +38,11 @@
 #
 # Sustituye cada `...`: una forma es una tupla; una cantidad, un número entero.
 #
-# * `products`, `transpositions`: cuántos productos de matrices y cuántas transposiciones hay desde X hasta C.
+# * `products`, `transpositions`: cuántos productos de matrices y cuántas transposiciones hay
+#   desde X hasta C.
 # * `point`: adónde va el punto (2, -1, 3) con la matriz de 3 x 2 W = [[1, 0], [0, 1], [2, -1]].
-# * `lost`: el punto (a, b, 1) que W lleva al origen (0, 0). Una proyección olvida: todos los puntos de
-#   esa recta se pierden.
+# * `lost`: el punto (a, b, 1) que W lleva al origen (0, 0). Una proyección olvida: todos los
+#   puntos de esa recta se pierden.
 #
 # Ejemplo: shape_X = (4, 3), y W lleva (1, 1, 1) a (1 + 0 + 2, 0 + 1 - 1) = (3, 0).
 
@@ -55,17 +59,18 @@ point = ...
 lost = ...
 
 # %% [markdown] part="nudge" lang="en"
-# Write the two shapes of each product side by side. The sizes that touch have to agree, and they vanish.
-# What is left is the shape of the result.
+# Write the two shapes of each product side by side. The sizes that touch have to agree, and they
+# vanish. What is left is the shape of the result.
 
 # %% [markdown] part="nudge" lang="es"
-# Escribe una junto a otra las dos formas de cada producto. Los tamaños que se tocan tienen que coincidir
-# y desaparecen. Lo que queda es la forma del resultado.
+# Escribe una junto a otra las dos formas de cada producto. Los tamaños que se tocan tienen que
+# coincidir y desaparecen. Lo que queda es la forma del resultado.
 
 # %% [markdown] part="formula" lang="en"
 #     (n, d) (d, c) -> (n, c)    (n, c) (c, n) -> (n, n)    (n, n) (n, e) -> (n, e)
 #
-# Softmax works within each row and changes no shape. A point times W is a sum over its coordinates:
+# Softmax works within each row and changes no shape. A point times W is a sum over its
+# coordinates:
 #
 #     (x, y, z) W = (x + 2 z, y - z)
 #
@@ -74,7 +79,8 @@ lost = ...
 # %% [markdown] part="formula" lang="es"
 #     (n, d) (d, c) -> (n, c)    (n, c) (c, n) -> (n, n)    (n, n) (n, e) -> (n, e)
 #
-# Softmax trabaja dentro de cada fila y no cambia ninguna forma. Un punto por W es una suma sobre sus coordenadas:
+# Softmax trabaja dentro de cada fila y no cambia ninguna forma. Un punto por W es una suma sobre
+# sus coordenadas:
 #
 #     (x, y, z) W = (x + 2 z, y - z)
 #
@@ -108,7 +114,8 @@ lost = (-2, 1, 1)  # x + 2 = 0, y - 1 = 0
 # Omega is made as Q^T K: it compares features. There has to be one score for each pair of tokens.
 
 # %% [markdown] part="mistake" lang="es"
-# Omega se calcula como Q^T K: compara características. Tiene que haber una puntuación por cada par de tokens.
+# Omega se calcula como Q^T K: compara características. Tiene que haber una puntuación por cada
+# par de tokens.
 
 # %% part="mistake"
 shape_Q = (4, 2)
@@ -123,10 +130,12 @@ point = (8, -4)
 lost = (-2, 1, 1)
 
 # %% [markdown] part="mistake" lang="en"
-# V and C are given the width c of Q and K. The width of V is that of Wv, and C, a mean of rows of V, inherits it.
+# V and C are given the width c of Q and K. The width of V is that of Wv, and C, a mean of rows of
+# V, inherits it.
 
 # %% [markdown] part="mistake" lang="es"
-# A V y C se les da el ancho c de Q y K. El ancho de V es el de Wv, y C, que es una media de filas de V, lo hereda.
+# A V y C se les da el ancho c de Q y K. El ancho de V es el de Wv, y C, que es una media de filas
+# de V, lo hereda.
 
 # %% part="mistake"
 shape_Q = (4, 2)
@@ -141,10 +150,12 @@ point = (8, -4)
 lost = (-2, 1, 1)
 
 # %% [markdown] part="mistake" lang="en"
-# Q, K and V have one row for each feature here. X has its tokens in rows, and X W keeps them there.
+# Q, K and V have one row for each feature here. X has its tokens in rows, and X W keeps them
+# there.
 
 # %% [markdown] part="mistake" lang="es"
-# Aquí Q, K y V tienen una fila por característica. X tiene sus tokens en filas, y X W los deja ahí.
+# Aquí Q, K y V tienen una fila por característica. X tiene sus tokens en filas, y X W los deja
+# ahí.
 
 # %% part="mistake"
 shape_Q = (2, 4)
@@ -159,10 +170,12 @@ point = (8, -4)
 lost = (-2, 1, 1)
 
 # %% [markdown] part="mistake" lang="en"
-# Three products are counted: those of X with its weights. Q K^T and A V are products of matrices too.
+# Three products are counted: those of X with its weights. Q K^T and A V are products of matrices
+# too.
 
 # %% [markdown] part="mistake" lang="es"
-# Se cuentan tres productos: los de X con sus pesos. Q K^T y A V también son productos de matrices.
+# Se cuentan tres productos: los de X con sus pesos. Q K^T y A V también son productos de
+# matrices.
 
 # %% part="mistake"
 shape_Q = (4, 2)
@@ -177,10 +190,12 @@ point = (8, -4)
 lost = (-2, 1, 1)
 
 # %% [markdown] part="mistake" lang="en"
-# The third coordinate is dropped. That is one projection, but not this one: row 3 of W says what z adds.
+# The third coordinate is dropped. That is one projection, but not this one: row 3 of W says what
+# z adds.
 
 # %% [markdown] part="mistake" lang="es"
-# Se descarta la tercera coordenada. Esa es una proyección, pero no esta: la fila 3 de W dice qué añade z.
+# Se descarta la tercera coordenada. Esa es una proyección, pero no esta: la fila 3 de W dice qué
+# añade z.
 
 # %% part="mistake"
 shape_Q = (4, 2)
@@ -198,7 +213,8 @@ lost = (0, 0, 1)
 # `lost` has its signs turned: W sends it to (4, -2), not to the origin. Both sums have to vanish.
 
 # %% [markdown] part="mistake" lang="es"
-# `lost` tiene los signos cambiados: W lo lleva a (4, -2), no al origen. Las dos sumas tienen que anularse.
+# `lost` tiene los signos cambiados: W lo lleva a (4, -2), no al origen. Las dos sumas tienen que
+# anularse.
 
 # %% part="mistake"
 shape_Q = (4, 2)

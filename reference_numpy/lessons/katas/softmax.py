@@ -1,16 +1,16 @@
 # %% [markdown] part="task" lang="en"
 # # Softmax that survives any scores
 #
-# Softmax turns a row of scores into weights: none is negative, and they sum to 1. Attention, the loss
-# and sampling all go through it, so it must not break down: in floating point exp(1000) is infinite,
-# and infinity over infinity is NaN.
+# Softmax turns a row of scores into weights: none is negative, and they sum to 1. Attention, the
+# loss and sampling all go through it, so it must not break down: in floating point exp(1000) is
+# infinite, and infinity over infinity is NaN.
 #
 # Write `softmax(X)`, over the last axis. It returns A.
 #
 #     A_i = exp(X_i) / sum_j exp(X_j)
 #
-# Approach: adding one number to all scores of a row changes nothing (the factor stands above and below
-# the fraction line). Choose, for each row, the number after which no exponent is above 0.
+# Approach: adding one number to all scores of a row changes nothing (the factor stands above and
+# below the fraction line). Choose, for each row, the number after which no exponent is above 0.
 #
 # Shapes: X, A (..., n), with any number of leading axes.
 #
@@ -19,16 +19,17 @@
 # %% [markdown] part="task" lang="es"
 # # Un softmax que aguanta cualquier puntuación
 #
-# Softmax convierte una fila de puntuaciones en pesos: ninguno es negativo y suman 1. La atención, la
-# pérdida y el muestreo pasan por él, así que no puede romperse: en coma flotante exp(1000) es infinito,
-# e infinito entre infinito es NaN.
+# Softmax convierte una fila de puntuaciones en pesos: ninguno es negativo y suman 1. La atención,
+# la pérdida y el muestreo pasan por él, así que no puede romperse: en coma flotante exp(1000) es
+# infinito, e infinito entre infinito es NaN.
 #
 # Escribe `softmax(X)`, sobre el último eje. Devuelve A.
 #
 #     A_i = exp(X_i) / sum_j exp(X_j)
 #
-# Método: sumar un mismo número a todas las puntuaciones de una fila no cambia nada (el factor aparece
-# arriba y abajo de la fracción). Elige, para cada fila, el número tras el cual ningún exponente pasa de 0.
+# Método: sumar un mismo número a todas las puntuaciones de una fila no cambia nada (el factor
+# aparece arriba y abajo de la fracción). Elige, para cada fila, el número tras el cual ningún
+# exponente pasa de 0.
 #
 # Formas: X, A (..., n), con cualquier cantidad de ejes delante.
 #
@@ -43,12 +44,12 @@ def softmax(X):
 
 
 # %% [markdown] part="nudge" lang="en"
-# Which number of a row is the largest that exp will meet? Take it away from the whole row first. And ask
-# of each reduction: over which axis, and does its result still line up with X?
+# Which number of a row is the largest that exp will meet? Take it away from the whole row first.
+# And ask of each reduction: over which axis, and does its result still line up with X?
 
 # %% [markdown] part="nudge" lang="es"
-# ¿Cuál es el mayor número de una fila con el que se topará exp? Réstalo antes de toda la fila. Y pregunta
-# en cada reducción: ¿sobre qué eje, y su resultado sigue alineado con X?
+# ¿Cuál es el mayor número de una fila con el que se topará exp? Réstalo antes de toda la fila. Y
+# pregunta en cada reducción: ¿sobre qué eje, y su resultado sigue alineado con X?
 
 # %% [markdown] part="formula"
 #     A_i = exp(X_i - max X) / sum_j exp(X_j - max X)
@@ -69,4 +70,3 @@ import numpy as np
 def softmax(X):
     E = np.exp(X - X.max(-1, keepdims=True))  # (..., n), 0 <= E <= 1
     return E / E.sum(-1, keepdims=True)  # (..., n) / (..., 1)
-
