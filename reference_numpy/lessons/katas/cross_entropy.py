@@ -65,19 +65,24 @@ def cross_entropy(logits, targets, ignore_index=None):
 # np.take_along_axis?
 
 # %% [markdown] part="formula" lang="en"
-#     D_j = logits_j - max logits        log P_j = D_j - log sum_k exp(D_k)
+#     D = logits - max(logits)
 #
-#     loss = (1/M) sum over counted rows t of -log P[t, target_t]
+#     log P = D - log(sum(exp(D)))
 #
-# where targets not counted are replaced by any class, 0 say, before they serve as an index.
+#     loss = -(1/M) sum over the counted rows t of log P[t, target_t]
+#
+# max and sum run over the classes. Targets not counted are replaced by any class, 0 say, before
+# they serve as an index.
 
 # %% [markdown] part="formula" lang="es"
-#     D_j = logits_j - max logits        log P_j = D_j - log sum_k exp(D_k)
+#     D = logits - max(logits)
 #
-#     loss = (1/M) suma sobre las filas contadas t de -log P[t, target_t]
+#     log P = D - log(sum(exp(D)))
 #
-# donde los targets que no cuentan se cambian por una clase cualquiera, por ejemplo 0, antes de
-# servir de índice.
+#     loss = -(1/M) suma sobre las filas contadas t de log P[t, target_t]
+#
+# max y sum recorren las clases. Los targets que no cuentan se cambian por una clase cualquiera,
+# por ejemplo 0, antes de servir de índice.
 
 # %% part="shape"
 import numpy as np

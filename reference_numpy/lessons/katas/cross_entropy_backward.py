@@ -34,7 +34,7 @@
 # fila le toca su parte de la media, 1/M, por dloss, el número que llega. Las filas que no se
 # contaron reciben exactamente 0.
 #
-# Formas: dloss es un número. En la cache, log_P (..., v); rows (..., 1) tiene los targets (0
+# Formas: dloss es un número. En la caché, log_P (..., v); rows (..., 1) tiene los targets (0
 # donde no se cuenta); counted (...) es booleano; M es cuántas se cuentan. dlogits (..., v).
 #
 # Ejemplo: P = [[0.5, 0.5], [0.75, 0.25]], targets = [0, 1], M = 2, dloss = 1 dan
@@ -72,6 +72,8 @@ def cross_entropy_backward(dloss, cache):
 
 # %% [markdown] part="formula"
 #     d(-log P_t)/dlogits_j = exp(logits_j) / sum_k exp(logits_k) - 1[j = t] = P_j - 1[j = t]
+#
+#     P = exp(log P)
 #
 #     dlogits = (P - onehot(targets)) * counted * dloss / M
 

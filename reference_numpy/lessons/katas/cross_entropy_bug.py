@@ -63,14 +63,23 @@ def cross_entropy_backward(dloss, cache):
 # cuenta M?
 
 # %% [markdown] part="formula" lang="en"
-#     loss = (sum of the counted losses) / M,    M = number of rows with target != ignore_index
+#     M = number of rows with target != ignore_index
 #
-# The gradient divides by the same M, so that both are right as soon as it is.
+#     loss = (sum of the counted losses) / M
+#
+#     dlogits = (P - onehot(targets)) * counted * dloss / M
+#
+# Loss and gradient divide by the same M, so that both are right as soon as it is.
 
 # %% [markdown] part="formula" lang="es"
-#     loss = (suma de las pérdidas contadas) / M,    M = número de filas con target != ignore_index
+#     M = número de filas con target != ignore_index
 #
-# El gradiente divide entre el mismo M, así que los dos estarán bien en cuanto lo esté él.
+#     loss = (suma de las pérdidas contadas) / M
+#
+#     dlogits = (P - onehot(targets)) * counted * dloss / M
+#
+# La pérdida y el gradiente dividen entre el mismo M, así que los dos estarán bien en cuanto lo
+# esté él.
 
 # %% part="shape"
 import numpy as np

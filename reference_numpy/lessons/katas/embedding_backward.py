@@ -61,9 +61,9 @@ def embedding_backward(dY, cache):
 # np.ndindex(ids.shape) recorre todos los lugares, sea cual sea el número de ejes.
 
 # %% [markdown] part="formula"
-#     Y = onehot(ids) weight        dweight = onehot(ids)^T dY
+#     Y = onehot(ids) weight
 #
-#     dweight_v = sum_{t: ids_t = v} dY_t
+#     dweight = onehot(ids)^T dY        dweight_v = sum of dY_t, t: ids_t = v
 
 # %% part="shape"
 import numpy as np

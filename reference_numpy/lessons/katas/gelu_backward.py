@@ -65,9 +65,11 @@ def gelu_backward(dY, cache):
 # tiene d(X (1 + t) / 2)/dX? Cuidado con el medio: es de los dos.
 
 # %% [markdown] part="formula"
-#     du/dX = sqrt(2 / pi) (1 + 3 * 0.044715 X^2)        dt/dX = (1 - t^2) du/dX
+#     du = sqrt(2 / pi) (1 + 3 * 0.044715 X^2)            du/dX
 #
-#     dX = dY ((1 + t) / 2 + X (1 - t^2) / 2 * du/dX)
+#     dt = (1 - t^2) du                                   dt/dX
+#
+#     dX = dY ((1 + t) / 2 + X dt / 2)
 
 # %% part="shape"
 import math

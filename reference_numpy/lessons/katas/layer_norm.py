@@ -52,7 +52,13 @@ def layer_norm(X, scale, shift, epsilon=1e-5):
 # resultado. ¿Y qué hace aquí keepdims por ti?
 
 # %% [markdown] part="formula"
-#     mu = mean(X)        D = X - mu        var = mean(D^2)        N = D / sqrt(var + epsilon)
+#     mu = mean(X)
+#
+#     D = X - mu
+#
+#     var = mean(D * D)
+#
+#     N = D / sqrt(var + epsilon)
 #
 #     Y = scale * N + shift
 

@@ -32,7 +32,7 @@
 # las que puedes comprobarte: cada fila de dX suma 0, porque desplazar una fila no cambia nada, y
 # es perpendicular a N (salvo por epsilon), porque estirarla tampoco.
 #
-# Formas: dY, dX y, en la cache, N (..., d); scale (d,); r (..., 1), con r = 1 / sqrt(var +
+# Formas: dY, dX y, en la caché, N (..., d); scale (d,); r (..., 1), con r = 1 / sqrt(var +
 # epsilon); dscale, dshift (d,).
 #
 # Ejemplo: X = [1, 2, 3, 4], scale todo 1 y dY = [1, 0, 0, 0] dan dX = [0.2683, -0.3578, -0.0894,
@@ -67,18 +67,32 @@ def layer_norm_backward(dY, cache):
 # números? dX tiene que sumar 0 y ser perpendicular a N.
 
 # %% [markdown] part="formula" lang="en"
-#     dN = dY * scale        dscale = sum over rows of dY * N        dshift = sum over rows of dY
+#     dN = dY * scale
 #
-#     dN_i/dX_j = r (1[i = j] - 1/d - N_i N_j / d)        since  dmu/dX_j = 1/d  and  dr/dX_j = -r^2 N_j / d
+#     dscale = sum over rows of dY * N
 #
-#     dX = r (dN - mean(dN) - N * mean(dN * N))           both means over the row
+#     dshift = sum over rows of dY
+#
+#     dN_i/dX_j = r (1[i = j] - 1/d - N_i N_j / d)
+#
+#     dX = r (dN - mean(dN) - N * mean(dN * N))
+#
+# The middle line, where N_i is taken as an output, has dmu/dX_j = 1/d and dr/dX_j = -r^2 N_j / d
+# in it. Both means run over the row.
 
 # %% [markdown] part="formula" lang="es"
-#     dN = dY * scale        dscale = suma sobre las filas de dY * N        dshift = suma sobre las filas de dY
+#     dN = dY * scale
 #
-#     dN_i/dX_j = r (1[i = j] - 1/d - N_i N_j / d)        pues  dmu/dX_j = 1/d  y  dr/dX_j = -r^2 N_j / d
+#     dscale = suma sobre las filas de dY * N
 #
-#     dX = r (dN - mean(dN) - N * mean(dN * N))           las dos medias, sobre la fila
+#     dshift = suma sobre las filas de dY
+#
+#     dN_i/dX_j = r (1[i = j] - 1/d - N_i N_j / d)
+#
+#     dX = r (dN - mean(dN) - N * mean(dN * N))
+#
+# La penúltima línea, donde N_i se toma como salida, lleva dentro dmu/dX_j = 1/d y dr/dX_j = -r^2
+# N_j / d. Las dos medias recorren la fila.
 
 # %% part="shape"
 import numpy as np

@@ -29,7 +29,7 @@
 # sumar 0. ¿Lo hace aquí, si las escalas son distintas? Sigue a dY hacia atrás, línea a línea:
 # ¿qué atraviesa primero, scale o la media?
 #
-# Formas: dY, dX y, en la cache, N (..., d); scale (d,); r (..., 1); dscale, dshift (d,).
+# Formas: dY, dX y, en la caché, N (..., d); scale (d,); r (..., 1); dscale, dshift (d,).
 #
 # Ejemplo: X = [1, 2, 3, 4], scale = [1, 2, 1, 2], dY = [1, 1, 0, 0]. Lo correcto es dX =
 # [-0.4472, 0.8944, -0.4472, 0.0000]; el archivo tal como está dice [-0.0894, 0.5367, -0.2683,
@@ -64,12 +64,16 @@ def layer_norm_backward(dY, cache):
 # esa fila?
 
 # %% [markdown] part="formula" lang="en"
-#     dN = dY * scale        dX = r (dN - mean(dN) - N * mean(dN * N))
+#     dN = dY * scale
+#
+#     dX = r (dN - mean(dN) - N * mean(dN * N))
 #
 # mean(dY * scale) is not scale * mean(dY): the scale belongs inside both means.
 
 # %% [markdown] part="formula" lang="es"
-#     dN = dY * scale        dX = r (dN - mean(dN) - N * mean(dN * N))
+#     dN = dY * scale
+#
+#     dX = r (dN - mean(dN) - N * mean(dN * N))
 #
 # mean(dY * scale) no es scale * mean(dY): scale va dentro de las dos medias.
 

@@ -5,9 +5,9 @@
 # from the bottom up. It is right. It also puts six lines between dY and dX, and hides what layer
 # norm does to a gradient: it takes away its mean, and the part along N.
 #
-# Make it short: `layer_norm_backward` with at most 5 statements, right for every input. dscale
-# and dshift count too, so that dX has to become one expression of dN, N and r. Change the
-# forward's cache as you like.
+# Make it short: `layer_norm_backward` with at most 5 statements, right for every input. They are:
+# unpack the cache, find the leading axes, dN, dX, and a return that makes dscale and dshift. So
+# dX has to become one expression of dN, N and r. Change the forward's cache as you like.
 #
 # Approach: put dr into dvar, dvar into dS, dS into dD. Then use D = N / r, that is D r = N, until
 # neither D nor d is left. What is sum(D), and what therefore does dmu come down to?
@@ -25,9 +25,10 @@
 # esconde lo que esta normalización le hace a un gradiente: le quita su media y su parte a lo
 # largo de N.
 #
-# Acórtalo: `layer_norm_backward` con 5 sentencias como mucho, y correcto con cualquier entrada.
-# dscale y dshift también cuentan, así que dX tiene que quedar en una sola expresión de dN, N y r.
-# Cambia la cache como quieras.
+# Acórtalo: `layer_norm_backward` con 5 instrucciones como mucho, y correcto con cualquier
+# entrada. Son: desempaquetar la caché, hallar los ejes de delante, dN, dX y un return que hace
+# dscale y dshift. Así que dX tiene que quedar en una sola expresión de dN, N y r. Cambia la caché
+# como quieras.
 #
 # Método: sustituye dr en dvar, dvar en dS, dS en dD. Después usa D = N / r, es decir, D r = N,
 # hasta que no quede ni D ni d. ¿Cuánto vale sum(D), y a qué se reduce por eso dmu?
@@ -78,17 +79,12 @@ def layer_norm_backward(dY, cache):
 # convierte en N la D de 2 D dS. ¿En qué se quedan 2, 0.5 y d? Y dmu / d es menos la media de dD:
 # la parte con D tiene media 0.
 
-# %% [markdown] part="formula" lang="en"
+# %% [markdown] part="formula"
 #     2 D dS = -D r r (dr r) / d = -r N mean(dN * N)
 #
-#     dD = r (dN - N mean(dN * N))        dmu / d = -mean(dD) = -r mean(dN)        since  mean(N) = 0
+#     dD = r (dN - N mean(dN * N))
 #
-#     dX = r (dN - mean(dN) - N mean(dN * N))
-
-# %% [markdown] part="formula" lang="es"
-#     2 D dS = -D r r (dr r) / d = -r N mean(dN * N)
-#
-#     dD = r (dN - N mean(dN * N))        dmu / d = -mean(dD) = -r mean(dN)        pues  mean(N) = 0
+#     dmu / d = -mean(dD) = -r mean(dN)        (mean(N) = 0)
 #
 #     dX = r (dN - mean(dN) - N mean(dN * N))
 

@@ -63,11 +63,11 @@ def linear_backward(dY, cache):
 # en uno, todas las filas en el otro.
 
 # %% [markdown] part="formula"
-#     dX_ti = sum_k dY_tk weight_ki           dX = dY weight
+#     dX = dY weight            dX_ti = sum_k dY_tk weight_ki
 #
-#     dweight_ki = sum_t dY_tk X_ti           dweight = dY^T X
+#     dweight = dY^T X          dweight_ki = sum_t dY_tk X_ti
 #
-#     dbias_k = sum_t dY_tk
+#     dbias = sum_t dY_t
 
 
 # %% part="shape"

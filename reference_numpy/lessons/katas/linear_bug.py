@@ -60,15 +60,14 @@ def linear_backward(dY, cache):
 # ¿Qué forma tiene dbias si dY es (B, n, k)? ¿Y si dY es (k,), una sola fila sin ejes delante?
 
 # %% [markdown] part="formula" lang="en"
-#     dbias_k = sum over every leading axis of dY[..., k]
+#     dbias = sum of dY over every leading axis
 #
-# Leading axes: none, one, two or more. dweight shows how they become one.
+# There may be none of them, one, two or more. dweight shows how they become one.
 
 # %% [markdown] part="formula" lang="es"
-#     dbias_k = suma sobre todos los ejes de delante de dY[..., k]
+#     dbias = suma de dY sobre todos los ejes de delante
 #
-# Ejes delante puede no haber ninguno, o uno, dos o más. dweight muestra cómo se convierten en uno
-# solo.
+# Puede no haber ninguno, o haber uno, dos o más. dweight muestra cómo se convierten en uno solo.
 
 
 # %% part="shape"

@@ -5,9 +5,9 @@
 # number of every training can be predicted: a model that knows nothing gives each token the same
 # probability.
 #
-# No code: replace each `...` by a number. Where it is not whole, two decimals are enough. log is
-# the natural logarithm, and perplexity is exp(loss): the number of tokens among which the model
-# seems to be choosing.
+# No code: replace each `...` by a number. Where it is not whole, give three decimals. log is the
+# natural logarithm, and perplexity is exp(loss): the number of tokens among which the model seems
+# to be choosing.
 #
 # * `uniform_loss`, `uniform_perplexity`: every one of V = 60198 tokens gets the probability 1/V.
 # * `sentence_loss`, `sentence_perplexity`: three tokens came, to which the model had given the
@@ -18,7 +18,7 @@
 # * `ratio`: in `by_sequences`, how many times as much does the token of the short sequence weigh
 #   as a token of the long one?
 #
-# Example: with V = 100 tokens and a uniform guess the loss is log 100 = 4.61 and the perplexity
+# Example: with V = 100 tokens and a uniform guess the loss is log 100 = 4.605 and the perplexity
 # 100.
 
 # %% [markdown] part="task" lang="es"
@@ -28,9 +28,9 @@
 # número de cualquier entrenamiento se puede predecir: un modelo que no sabe nada le da a cada
 # token la misma probabilidad.
 #
-# No se programa: sustituye cada `...` por un número. Si no es entero, bastan dos decimales. log
-# es el logaritmo natural, y la perplejidad es exp(loss): entre cuántos tokens parece estar
-# eligiendo el modelo.
+# No se programa: sustituye cada `...` por un número. Si no es entero, da tres decimales. log es
+# el logaritmo natural, y la perplejidad es exp(loss): entre cuántos tokens parece estar eligiendo
+# el modelo.
 #
 # * `uniform_loss`, `uniform_perplexity`: cada uno de V = 60198 tokens recibe la probabilidad 1/V.
 # * `sentence_loss`, `sentence_perplexity`: llegaron tres tokens, a los que el modelo había dado
@@ -38,10 +38,10 @@
 # * Dos secuencias en un lote: una de un token, con pérdida 4; otra de tres tokens, con pérdidas
 #   1, 1, 1. `by_tokens`: la media sobre todos los tokens. `by_sequences`: la media sobre las
 #   secuencias de la media de cada una.
-# * `ratio`: en `by_sequences`, ¿cuántas veces más que un token de la secuencia larga pesa el de
-#   la corta?
+# * `ratio`: en `by_sequences`, ¿cuántas veces pesa el token de la secuencia corta lo que pesa uno
+#   de la larga?
 #
-# Ejemplo: con V = 100 tokens y probabilidades uniformes, la pérdida es log 100 = 4.61, y la
+# Ejemplo: con V = 100 tokens y probabilidades uniformes, la pérdida es log 100 = 4.605, y la
 # perplejidad, 100.
 
 # %% part="start"
@@ -71,18 +71,22 @@ ratio = ...
 #     (4 + 1 + 1 + 1) / 4        (4 / 1 + (1 + 1 + 1) / 3) / 2        (1/2) / (1/2 * 1/3)
 
 # %% part="shape"
-uniform_loss = ...  # log 60198
-uniform_perplexity = ...  # exp(log 60198)
-sentence_loss = ...  # 2 log 2
-sentence_perplexity = ...  # exp(2 log 2)
+import math
+
+uniform_loss = math.log(...)
+uniform_perplexity = ...  # exp(log V)
+sentence_loss = ... * math.log(2)
+sentence_perplexity = math.exp(...)
 by_tokens = (4 + 1 + 1 + 1) / ...
 by_sequences = (4 + ...) / 2
 ratio = (1 / 2) / ...
 
 # %% part="solution"
-uniform_loss = 11.01  # log 60198 = 11.0054
+import math
+
+uniform_loss = math.log(60198)  # 11.005
 uniform_perplexity = 60198
-sentence_loss = 1.39  # 2 log 2 = 1.3863
+sentence_loss = 2 * math.log(2)  # 1.386
 sentence_perplexity = 4  # exp(2 log 2) = 2^2
 by_tokens = 1.75  # 7 / 4
 by_sequences = 2.5  # (4 + 1) / 2
@@ -95,9 +99,11 @@ ratio = 3  # (1/2) / (1/6)
 # Las dos medias del lote están intercambiadas. Por tokens, las cuatro pérdidas pesan lo mismo.
 
 # %% part="mistake"
-uniform_loss = 11.01
+import math
+
+uniform_loss = math.log(60198)
 uniform_perplexity = 60198
-sentence_loss = 1.39
+sentence_loss = 2 * math.log(2)
 sentence_perplexity = 4
 by_tokens = 2.5
 by_sequences = 1.75
@@ -111,7 +117,9 @@ ratio = 3
 # naturales.
 
 # %% part="mistake"
-uniform_loss = 15.88
+import math
+
+uniform_loss = math.log2(60198)
 uniform_perplexity = 60198
 sentence_loss = 2
 sentence_perplexity = 4
@@ -128,10 +136,12 @@ ratio = 3
 # los logaritmos.
 
 # %% part="mistake"
-uniform_loss = 11.01
+import math
+
+uniform_loss = math.log(60198)
 uniform_perplexity = 60198
-sentence_loss = 1.23
-sentence_perplexity = 3.43
+sentence_loss = math.log(24 / 7)
+sentence_perplexity = 24 / 7
 by_tokens = 1.75
 by_sequences = 2.5
 ratio = 3
@@ -145,9 +155,11 @@ ratio = 3
 # longitud.
 
 # %% part="mistake"
-uniform_loss = 11.01
+import math
+
+uniform_loss = math.log(60198)
 uniform_perplexity = 60198
-sentence_loss = 4.16
+sentence_loss = 6 * math.log(2)
 sentence_perplexity = 64
 by_tokens = 1.75
 by_sequences = 2.5
@@ -162,9 +174,11 @@ ratio = 3
 # y 1/6.
 
 # %% part="mistake"
-uniform_loss = 11.01
+import math
+
+uniform_loss = math.log(60198)
 uniform_perplexity = 60198
-sentence_loss = 1.39
+sentence_loss = 2 * math.log(2)
 sentence_perplexity = 4
 by_tokens = 1.75
 by_sequences = 2.5

@@ -51,8 +51,16 @@ def softmax(X):
 # ¿Cuál es el mayor número de una fila con el que se topará exp? Réstalo antes de toda la fila. Y
 # pregunta en cada reducción: ¿sobre qué eje, y su resultado sigue alineado con X?
 
-# %% [markdown] part="formula"
-#     A_i = exp(X_i - max X) / sum_j exp(X_j - max X)
+# %% [markdown] part="formula" lang="en"
+#     A = exp(X - max(X)) / sum(exp(X - max(X)))
+#
+# max and sum run over the last axis, each row by itself, and keep that axis as one of size 1.
+
+# %% [markdown] part="formula" lang="es"
+#     A = exp(X - max(X)) / sum(exp(X - max(X)))
+#
+# max y sum recorren el último eje, cada fila por su cuenta, y lo conservan como un eje de tamaño
+# 1.
 
 # %% part="shape"
 import numpy as np

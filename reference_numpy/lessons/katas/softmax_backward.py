@@ -24,7 +24,7 @@
 # actuar elemento a elemento, pero no: cada puntuación mueve todos los pesos de su fila, por el
 # denominador común.
 #
-# Escribe `softmax_backward(dA, cache)`. El paso hacia adelante está en el archivo; su cache es A.
+# Escribe `softmax_backward(dA, cache)`. El paso hacia adelante está en el archivo; su caché es A.
 # Devuelve dX.
 #
 # Método: el jacobiano de una fila es J = diag(A) - A A^T. Multiplícalo por dA en papel y no
@@ -60,9 +60,9 @@ def softmax_backward(dA, cache):
 # dA a los elementos de dA?
 
 # %% [markdown] part="formula"
-#     dX_j = sum_i dA_i dA_i/dX_j = sum_i dA_i A_i (1[i = j] - A_j)
+#     dX_j = sum_i dA_i J_ij = sum_i dA_i A_i (1[i = j] - A_j) = A_j dA_j - A_j sum_i A_i dA_i
 #
-#     dX_j = A_j (dA_j - sum_i A_i dA_i)
+#     dX = A * (dA - sum(A * dA))
 
 # %% part="shape"
 import numpy as np

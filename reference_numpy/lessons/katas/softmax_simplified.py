@@ -25,9 +25,9 @@
 # archivo que recibes: cada línea del paso hacia atrás deshace la línea de delante que se nombra
 # al lado. Pero es largo, crea un arreglo en cada línea y tiene que recordar tres.
 #
-# Convierte `softmax_backward` en una sola expresión: como mucho 2 sentencias, y que siga siendo
-# correcta con cualquier entrada. Cambia el paso hacia adelante como quieras: ¿qué le queda por
-# recordar?
+# Convierte `softmax_backward` en una sola expresión: como mucho 2 instrucciones, y que siga
+# siendo correcta con cualquier entrada. Cambia el paso hacia adelante como quieras: ¿qué le queda
+# por recordar?
 #
 # Método: sustituye unas líneas en otras, de arriba abajo. E R es A; escribe A donde aparezca. Uno
 # de los átomos resulta dar exactamente 0, así que puede irse: ¿cuál, y por qué?
@@ -74,11 +74,15 @@ def softmax_backward(dA, cache):
 # cuando cambia top y no cambia X.
 
 # %% [markdown] part="formula"
-#     dR R = sum_j dA_j E_j R = sum_j A_j dA_j        so  dE_i = R (dA_i - sum_j A_j dA_j)
+#     dR R = sum_j dA_j E_j R = sum_j A_j dA_j
+#
+#     dE_i = R (dA_i - sum_j A_j dA_j)
 #
 #     dD_i = E_i dE_i = A_i (dA_i - sum_j A_j dA_j)
 #
-#     dtop = -sum_i dD_i = -(sum_i A_i dA_i - (sum_i A_i) (sum_j A_j dA_j)) = 0        so  dX = dD
+#     dtop = -sum_i dD_i = -(sum_i A_i dA_i - (sum_i A_i) (sum_j A_j dA_j)) = 0
+#
+#     dX = dD = A * (dA - sum(A * dA))
 
 # %% part="shape"
 import numpy as np
