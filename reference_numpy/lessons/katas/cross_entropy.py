@@ -26,7 +26,7 @@
 #
 # Es el número con que se entrena un modelo de lenguaje: cuánto lo sorprende el token que llegó.
 # Escrita tal como se dice, log(softmax(logits)), se rompe: donde softmax cae a 0 la pérdida es
-# infinita, y se acabó el entrenamiento. Escrita como log-sum-exp vale para cualquier logit.
+# infinita, y se acabó el entrenamiento. Escrita como log-sum-exp, sirve con cualesquiera logits.
 #
 # Escribe `cross_entropy(logits, targets, ignore_index=None)`. Devuelve la pérdida, un número:
 #

@@ -28,9 +28,9 @@
 # Escribe `dropout_backward(dY, cache)`. Devuelve dX.
 #
 # Método: con una máscara dada, Y es lineal en X, y diagonal: cada elemento se multiplica por
-# `factor` o por 0. Su gradiente, también. Recuperar la máscara con Y != 0 parece ingenioso y está
-# mal: una X conservada puede valer 0. Si keep es None, no se desechó nada; devuelve entonces una
-# copia, porque un gradiente no debe compartir memoria con lo que entró.
+# `factor` o por 0. Con su gradiente pasa lo mismo. Recuperar la máscara con Y != 0 parece
+# ingenioso y está mal: una X conservada puede valer 0. Si keep es None, no se desechó nada;
+# devuelve entonces una copia, porque un gradiente no debe compartir memoria con lo que entró.
 #
 # Formas: X, Y, dY, dX de cualquier forma; keep booleano de la misma forma, o None. factor es 1 /
 # (1 - p), y 0 si p = 1.

@@ -23,7 +23,7 @@
 # # Embedding hacia atrás: ids que se repiten
 #
 # Un embedding es un producto con filas one-hot que nadie llega a hacer: lee filas de una tabla.
-# Su paso hacia atrás escribe en esa tabla, y ahí espera el error más conocido de NumPy:
+# Su paso hacia atrás escribe en esa tabla, y ahí acecha el error más conocido de NumPy:
 # `dweight[ids] += dY` suma una sola vez para un id que aparece dos veces. En un texto, las
 # palabras más comunes son las que más se repiten: aprenderían menos que nadie.
 #

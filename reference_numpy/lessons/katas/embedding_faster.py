@@ -21,7 +21,7 @@
 # %% [markdown] part="task" lang="es"
 # # Más rápido: el gradiente del embedding sin bucles
 #
-# El doble bucle de este archivo es correcto y no tiene remedio: un lote de 32 secuencias de 256
+# El doble bucle de este archivo es correcto y desesperante: un lote de 32 secuencias de 256
 # tokens de ancho 384 cuesta tres millones de vueltas de Python. Acumular parece necesitar un
 # bucle, porque cada vuelta puede dar con una fila que otra anterior ya escribió. No lo necesita.
 #
@@ -62,7 +62,7 @@ def embedding_backward(dY, cache):
 
 # %% [markdown] part="nudge" lang="es"
 # El bucle de dentro puede irse ya: se puede sumar una fila entera. Para el de fuera, mira los
-# métodos de np.add: un ufunc sirve para algo más que llamarlo.
+# métodos de np.add: una ufunc ofrece más que la simple llamada.
 
 # %% [markdown] part="formula" lang="en"
 #     dweight = onehot(ids)^T dY,  or unbuffered:  dweight[ids_t] += dY_t for every t, repeats included

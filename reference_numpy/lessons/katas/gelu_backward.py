@@ -16,7 +16,7 @@
 # Shapes: X, t, Y, dY, dX, all the same.
 #
 # Example: X = [-1, 0, 1] and dY = [1, 1, 1] give dX = [-0.0830, 0.5000, 1.0830]. At -1 gelu
-# falls, and at 1 it is steeper than 1: it overshoots relu.
+# falls, and at 1 it is steeper than relu.
 
 # %% [markdown] part="task" lang="es"
 # # Gelu hacia atrás
@@ -35,8 +35,8 @@
 #
 # Formas: X, t, Y, dY, dX, todas la misma.
 #
-# Ejemplo: X = [-1, 0, 1] y dY = [1, 1, 1] dan dX = [-0.0830, 0.5000, 1.0830]. En -1 gelu baja, y
-# en 1 su pendiente pasa de 1: va más allá que la de relu.
+# Ejemplo: X = [-1, 0, 1] y dY = [1, 1, 1] dan dX = [-0.0830, 0.5000, 1.0830]. En -1 gelu decrece,
+# y en 1 tiene más pendiente que relu.
 
 # %% part="start"
 import math

@@ -19,8 +19,8 @@
 # %% [markdown] part="task" lang="es"
 # # Normalización por capas, hacia adelante
 #
-# Está delante de cada parte de cada bloque y permite entrenar modelos profundos: entre lo que
-# entre, cada token sale con media 0 y varianza 1, y después lo estiran y lo desplazan dos
+# Está delante de cada parte de cada bloque y permite entrenar modelos profundos: sea cual sea la
+# entrada, cada token sale con media 0 y varianza 1, y después lo estiran y lo desplazan dos
 # vectores aprendidos.
 #
 # Escribe `layer_norm(X, scale, shift, epsilon=1e-5)`. Devuelve Y.

@@ -73,12 +73,12 @@ def layer_norm_backward(dY, cache):
 #
 #     dshift = sum over rows of dY
 #
-#     dN_i/dX_j = r (1[i = j] - 1/d - N_i N_j / d)
+#     J_ij = r (1[i = j] - 1/d - N_i N_j / d)
 #
 #     dX = r (dN - mean(dN) - N * mean(dN * N))
 #
-# The middle line, where N_i is taken as an output, has dmu/dX_j = 1/d and dr/dX_j = -r^2 N_j / d
-# in it. Both means run over the row.
+# J, the Jacobian of N by X, holds the three ways: X_j itself, the mean (which moves by 1/d) and r
+# (which moves by -r^2 N_j / d). Both means run over the row.
 
 # %% [markdown] part="formula" lang="es"
 #     dN = dY * scale
@@ -87,12 +87,12 @@ def layer_norm_backward(dY, cache):
 #
 #     dshift = suma sobre las filas de dY
 #
-#     dN_i/dX_j = r (1[i = j] - 1/d - N_i N_j / d)
+#     J_ij = r (1[i = j] - 1/d - N_i N_j / d)
 #
 #     dX = r (dN - mean(dN) - N * mean(dN * N))
 #
-# La penúltima línea, donde N_i se toma como salida, lleva dentro dmu/dX_j = 1/d y dr/dX_j = -r^2
-# N_j / d. Las dos medias recorren la fila.
+# J, el jacobiano de N respecto de X, reúne los tres caminos: la propia X_j, la media (que se
+# mueve 1/d) y r (que se mueve -r^2 N_j / d). Las dos medias recorren la fila.
 
 # %% part="shape"
 import numpy as np

@@ -26,8 +26,8 @@
 # Encuentra la línea y arréglala.
 #
 # Método: desplazar una fila de X no cambia ninguna salida, así que cada fila de dX tiene que
-# sumar 0. ¿Lo hace aquí, si las escalas son distintas? Sigue a dY hacia atrás, línea a línea:
-# ¿qué atraviesa primero, scale o la media?
+# sumar 0. ¿Lo hace aquí, si las escalas son distintas? Sigue dY hacia atrás, línea a línea: ¿qué
+# atraviesa primero, scale o la media?
 #
 # Formas: dY, dX y, en la caché, N (..., d); scale (d,); r (..., 1); dscale, dshift (d,).
 #

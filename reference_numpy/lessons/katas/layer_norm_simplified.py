@@ -5,9 +5,9 @@
 # from the bottom up. It is right. It also puts six lines between dY and dX, and hides what layer
 # norm does to a gradient: it takes away its mean, and the part along N.
 #
-# Make it short: `layer_norm_backward` with at most 5 statements, right for every input. They are:
-# unpack the cache, find the leading axes, dN, dX, and a return that makes dscale and dshift. So
-# dX has to become one expression of dN, N and r. Change the forward's cache as you like.
+# Make it short: `layer_norm_backward` with at most 5 statements, right for every input. Unpack
+# the cache, find the leading axes, dN, dX, and a return that makes dscale and dshift: that is
+# five. So dX has to become one expression of dN, N and r. Change the forward's cache as you like.
 #
 # Approach: put dr into dvar, dvar into dS, dS into dD. Then use D = N / r, that is D r = N, until
 # neither D nor d is left. What is sum(D), and what therefore does dmu come down to?
@@ -21,14 +21,14 @@
 # # Simplifica: la normalización por capas desde sus átomos
 #
 # Este paso hacia atrás está escrito como lo escribe alguien con paciencia: una línea por cada
-# línea de delante, de abajo arriba. Es correcto. También pone seis líneas entre dY y dX, y
-# esconde lo que esta normalización le hace a un gradiente: le quita su media y su parte a lo
-# largo de N.
+# línea del paso hacia adelante, de abajo arriba. Es correcto. También pone seis líneas entre dY y
+# dX, y esconde lo que esta normalización le hace a un gradiente: le quita su media y su parte a
+# lo largo de N.
 #
-# Acórtalo: `layer_norm_backward` con 5 instrucciones como mucho, y correcto con cualquier
-# entrada. Son: desempaquetar la caché, hallar los ejes de delante, dN, dX y un return que hace
-# dscale y dshift. Así que dX tiene que quedar en una sola expresión de dN, N y r. Cambia la caché
-# como quieras.
+# Acórtalo: `layer_norm_backward` con 5 instrucciones como mucho, y que siga siendo correcto con
+# cualquier entrada. Bastan: desempaquetar la caché, hallar los ejes de delante, dN, dX y un
+# return que calcule dscale y dshift. Así que dX tiene que quedar en una sola expresión de dN, N y
+# r. Cambia la caché como quieras.
 #
 # Método: sustituye dr en dvar, dvar en dS, dS en dD. Después usa D = N / r, es decir, D r = N,
 # hasta que no quede ni D ni d. ¿Cuánto vale sum(D), y a qué se reduce por eso dmu?

@@ -23,9 +23,10 @@
 # %% [markdown] part="task" lang="es"
 # # Una capa lineal hacia atrás
 #
-# Casi toda la aritmética de un GPT está aquí: consultas, claves, valores, feed-forward y cabezal
-# son capas lineales, y sus dos productos hacia atrás cuestan el doble que el único de ida. Quien
-# se sabe esta línea de memoria sabe escribir la mitad del paso hacia atrás de un transformer.
+# Casi toda la aritmética de un GPT está aquí: consultas, claves, valores, feed-forward y la capa
+# de salida son capas lineales, y sus dos productos hacia atrás cuestan el doble que el único de
+# ida. Quien se sabe esta línea de memoria sabe escribir la mitad del paso hacia atrás de un
+# transformer.
 #
 # Escribe `linear_backward(dY, cache)`. Devuelve dX y dweight, y además dbias, el tercero, si hay
 # sesgo.

@@ -20,10 +20,10 @@
 # %% [markdown] part="task" lang="es"
 # # Un error: un sesgo que crece
 #
-# Esta capa se probó con matrices y aprobó todas las pruebas. Con lotes de secuencias pasa algo
+# Esta capa se probó con matrices y pasó todas las pruebas. Con lotes de secuencias pasa algo
 # raro: tras el primer paso de entrenamiento, `bias = bias - 0.01 * dbias`, el sesgo se ha
 # convertido en una matriz. NumPy extiende las formas, así que nada falla. Desde entonces el
-# modelo tiene un sesgo propio para cada posición, y la pérdida hasta baja.
+# modelo tiene un sesgo propio para cada posición, y hasta baja la pérdida.
 #
 # Encuentra la línea y arréglala. Lo que estaba bien tiene que seguir bien.
 #

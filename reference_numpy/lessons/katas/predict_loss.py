@@ -38,8 +38,8 @@
 # * Dos secuencias en un lote: una de un token, con pérdida 4; otra de tres tokens, con pérdidas
 #   1, 1, 1. `by_tokens`: la media sobre todos los tokens. `by_sequences`: la media sobre las
 #   secuencias de la media de cada una.
-# * `ratio`: en `by_sequences`, ¿cuántas veces pesa el token de la secuencia corta lo que pesa uno
-#   de la larga?
+# * `ratio`: en `by_sequences`, ¿cuántas veces el peso de un token de la secuencia larga tiene el
+#   de la corta?
 #
 # Ejemplo: con V = 100 tokens y probabilidades uniformes, la pérdida es log 100 = 4.605, y la
 # perplejidad, 100.

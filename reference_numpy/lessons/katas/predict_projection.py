@@ -26,8 +26,8 @@
 # %% [markdown] part="task" lang="es"
 # # Predice: qué les hace una proyección a las formas
 #
-# La mayoría de los errores de una atención se ven en una forma, antes de calcular un solo número.
-# Por eso aquí no se programa: piensa y anota lo que esperas.
+# En una atención, la mayoría de los errores se ven en la forma de un arreglo, antes de calcular
+# un solo número. Por eso aquí no se programa: piensa y anota lo que esperas.
 #
 # Una matriz de d filas y c columnas lleva cada fila de X, un punto con d coordenadas, a un punto
 # con c coordenadas. La autoatención pasa la misma X por tres matrices así y compara lo que sale:

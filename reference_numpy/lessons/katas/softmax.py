@@ -28,8 +28,8 @@
 #     A_i = exp(X_i) / sum_j exp(X_j)
 #
 # Método: sumar un mismo número a todas las puntuaciones de una fila no cambia nada (el factor
-# aparece arriba y abajo de la fracción). Elige, para cada fila, el número tras el cual ningún
-# exponente pasa de 0.
+# aparece arriba y abajo de la fracción). Elige, para cada fila, el número con el que ningún
+# exponente pase de 0.
 #
 # Formas: X, A (..., n), con cualquier cantidad de ejes delante.
 #
@@ -48,8 +48,8 @@ def softmax(X):
 # And ask of each reduction: over which axis, and does its result still line up with X?
 
 # %% [markdown] part="nudge" lang="es"
-# ¿Cuál es el mayor número de una fila con el que se topará exp? Réstalo antes de toda la fila. Y
-# pregunta en cada reducción: ¿sobre qué eje, y su resultado sigue alineado con X?
+# ¿Cuál es el mayor número de cada fila que le llega a exp? Réstaselo primero a toda la fila. Y
+# pregúntate en cada reducción: ¿sobre qué eje, y su resultado sigue alineado con X?
 
 # %% [markdown] part="formula" lang="en"
 #     A = exp(X - max(X)) / sum(exp(X - max(X)))

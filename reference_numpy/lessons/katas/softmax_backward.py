@@ -27,15 +27,15 @@
 # Escribe `softmax_backward(dA, cache)`. El paso hacia adelante está en el archivo; su caché es A.
 # Devuelve dX.
 #
-# Método: el jacobiano de una fila es J = diag(A) - A A^T. Multiplícalo por dA en papel y no
-# llegues a construirlo: de n números tienen que salir n números, y pasar por una matriz (n, n)
+# Método: el jacobiano de una fila es J = diag(A) - A A^T. Multiplícalo por dA sobre el papel, sin
+# llegar a construirlo: de n números tienen que salir n números, y pasar por una matriz (n, n)
 # sería un derroche. Cada fila va por su cuenta.
 #
 # Formas: A, dA, dX (..., n).
 #
 # Ejemplo: A = [0.2, 0.3, 0.5] y dA = [1, 2, 3] dan dX = [-0.26, -0.09, 0.35]. Suma 0, como tiene
 # que ser: sumar un mismo número a toda una fila de X no cambia nada. Por eso mismo dA = [1, 1, 1]
-# da dX = 0, y una prueba cuya pérdida sea A.sum() aprueba cualquier cosa que escribas.
+# da dX = 0, y una prueba cuya pérdida sea A.sum() da por buena cualquier cosa que escribas.
 
 # %% part="start"
 import numpy as np
@@ -53,11 +53,11 @@ def softmax_backward(dA, cache):
 
 # %% [markdown] part="nudge" lang="en"
 # J dA = diag(A) dA - A (A^T dA). What shape does A^T dA have, for one row? And what does diag(A)
-# dA do to the entries of dA?
+# do to each entry of dA?
 
 # %% [markdown] part="nudge" lang="es"
-# J dA = diag(A) dA - A (A^T dA). ¿Qué forma tiene A^T dA, para una fila? ¿Y qué les hace diag(A)
-# dA a los elementos de dA?
+# J dA = diag(A) dA - A (A^T dA). ¿Qué forma tiene A^T dA, para una fila? ¿Y qué le hace diag(A) a
+# cada elemento de dA?
 
 # %% [markdown] part="formula"
 #     dX_j = sum_i dA_i J_ij = sum_i dA_i A_i (1[i = j] - A_j) = A_j dA_j - A_j sum_i A_i dA_i

@@ -22,8 +22,8 @@
 #
 # Autograd no conoce softmax; conoce átomos: un máximo, una diferencia, exp, una suma, un
 # recíproco, un producto. Volver atrás por ellos, uno a uno, es correcto, y también lo es el
-# archivo que recibes: cada línea del paso hacia atrás deshace la línea de delante que se nombra
-# al lado. Pero es largo, crea un arreglo en cada línea y tiene que recordar tres.
+# archivo que recibes: cada línea del paso hacia atrás deshace la línea del paso hacia adelante
+# que se nombra al lado. Pero es largo, crea un arreglo en cada línea y tiene que recordar tres.
 #
 # Convierte `softmax_backward` en una sola expresión: como mucho 2 instrucciones, y que siga
 # siendo correcta con cualquier entrada. Cambia el paso hacia adelante como quieras: ¿qué le queda
