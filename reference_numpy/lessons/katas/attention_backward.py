@@ -86,6 +86,7 @@ def attention_backward(dC, cache):
 #
 # dK = dOmega^T Q
 
+
 # %% part="shape"
 def attention_backward(dC, cache):
     Q, K, V, A, scale = cache

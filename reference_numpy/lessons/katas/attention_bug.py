@@ -76,6 +76,7 @@ def attention_backward(dC, cache):
 #
 # dK = dS^T R: la escala ya está dentro de R, así que dK no necesita otro factor
 
+
 # %% part="shape"
 def attention_backward(dC, cache):
     R, K, V, A, scale = cache
