@@ -82,7 +82,11 @@ def multi_head_attention_backward(dY, cache):
 #
 # dX = dQ Wq^T + dK Wk^T + dV Wv^T
 #
-# dWq = X^T dQ,  dWk = X^T dK,  dWv = X^T dV
+# dWq = X^T dQ
+#
+# dWk = X^T dK
+#
+# dWv = X^T dV
 
 
 # %% part="shape"

@@ -61,13 +61,24 @@ def self_attention_backward(dC, cache):
 # %% [markdown] part="formula" lang="en"
 # dX = dQ Wq^T + dK Wk^T + dV Wv^T
 #
-# dWq = X^T dQ,  dWk = X^T dK,  dWv = X^T dV, with all tokens of all sequences as the rows of X and dQ
+# dWq = X^T dQ
+#
+# dWk = X^T dK
+#
+# dWv = X^T dV
+#
+# with all tokens of all sequences as the rows of X, dQ, dK and dV
 
 # %% [markdown] part="formula" lang="es"
 # dX = dQ Wq^T + dK Wk^T + dV Wv^T
 #
-# dWq = X^T dQ,  dWk = X^T dK,  dWv = X^T dV, con todos los tokens de todas las secuencias como filas de
-# X y de dQ
+# dWq = X^T dQ
+#
+# dWk = X^T dK
+#
+# dWv = X^T dV
+#
+# con todos los tokens de todas las secuencias como filas de X, dQ, dK y dV
 
 
 # %% part="shape"
