@@ -70,7 +70,7 @@ KATAS: tuple[Kata, ...] = (
         "simplify",
         like="layer_norm",
         function="layer_norm",
-        limit="statements=7",
+        limit="statements=5",
     ),
     Kata("layer_norm_bug", "06_layer_norm", "bug", like="layer_norm", function="layer_norm"),
     Kata(
@@ -105,7 +105,7 @@ KATAS: tuple[Kata, ...] = (
     Kata("rnn", "09_rnn", "forward", like="rnn", function="rnn"),
     Kata("rnn_backward", "09_rnn", "backward", like="rnn", function="rnn"),
     Kata("rnn_bug", "09_rnn", "bug", like="rnn", function="rnn"),
-    Kata("rnn_faster", "09_rnn", "faster", like="rnn", function="rnn"),
+    Kata("rnn_faster", "09_rnn", "faster", function="gradients"),
     Kata(
         "generative_rnn_loss_backward",
         "09_rnn",
@@ -113,7 +113,7 @@ KATAS: tuple[Kata, ...] = (
         like="generative_rnn_loss",
         function="generative_rnn_loss",
     ),
-    Kata("block_backward", "10_gpt", "backward", function="block"),
+    Kata("block_backward", "10_gpt", "backward", function="block_gradients"),
     Kata("gpt_backward", "10_gpt", "backward", like="gpt", function="gpt"),
     Kata("gpt_loss_backward", "10_gpt", "backward", like="gpt_loss", function="gpt_loss"),
     Kata("tied_bug", "10_gpt", "bug", like="gpt", function="gpt"),

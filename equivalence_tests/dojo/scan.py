@@ -38,25 +38,40 @@ def used(*codes: str) -> frozenset[str]:
 
 def _named(tree: ast.AST) -> Iterator[tuple[int, str]]:
     imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
-    roots = {root for node in imports for root in _roots(node)}
     for node in imports:
         for root in _roots(node):
             if root in DIFFERENTIATES or root == "equivalence_tests":
                 yield node.lineno, root
             elif root in PACKAGES and isinstance(node, ast.ImportFrom):
                 yield from ((node.lineno, alias.name) for alias in node.names if alias.name in OWN | {"*"})
-    if not roots & {*PACKAGES, "importlib"}:
-        return
+    bound = {name for node in imports if set(_roots(node)) & {*PACKAGES, "importlib"} for name in _bound(node)}
+    by_name = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} & {"getattr", "__import__", *bound}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and node.attr in OWN:
+        if isinstance(node, ast.Attribute) and node.attr in OWN and _base(node) in bound:
             yield node.lineno, node.attr
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in OWN:
-            yield node.lineno, node.value
+        elif by_name & {"getattr", "__import__", "importlib"} and _is_own(node):
+            yield node.lineno, node.value  # type: ignore[attr-defined]
 
 
 def _roots(node: ast.Import | ast.ImportFrom) -> list[str]:
     names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
     return [name.split(".")[0] for name in names]
+
+
+def _bound(node: ast.Import | ast.ImportFrom) -> list[str]:
+    """The names that an import gives a value."""
+    return [alias.asname or alias.name.split(".")[0] for alias in node.names]
+
+
+def _base(node: ast.expr) -> str:
+    """The first name of a chain such as a.b.c."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _is_own(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in OWN
 
 
 def function_named(tree: ast.Module, name: str) -> ast.FunctionDef | None:

@@ -162,6 +162,7 @@ SAID: dict[str, tuple[str, str]] = {
         "{place} is {got}, but {expected} is right.",
         "{place} es {got}, pero lo correcto es {expected}.",
     ),
+    "predicted": ("{place} is not {got}.", "{place} no es {got}."),
     "more_digits": (
         "{place} is {got}: right so far, but give {digits} decimals.",
         "{place} es {got}: va bien, pero da {digits} decimales.",
