@@ -20,7 +20,7 @@ ALTOGETHER = 4  # times the limit of one call: what all calls together may take
 
 
 class Printed:
-    """Where prints go: counted, and the first lines kept."""
+    """Where prints go: counted, and the first lines of the last call kept: that call is the example that is shown."""
 
     def __init__(self) -> None:
         self.bytes, self._kept = 0, ""
@@ -30,6 +30,10 @@ class Printed:
         if len(self._kept) < SHOWN * LONGEST:
             self._kept += text[: SHOWN * LONGEST]
         return len(text)
+
+    def start_again(self) -> None:
+        """Another call begins."""
+        self._kept = ""
 
     def flush(self) -> None:
         """Nothing waits."""
@@ -65,10 +69,13 @@ class Guard:
         return module
 
     def wrap(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The same function, watched."""
+        """The same function, watched. A backward goes on where its forward stopped."""
+        begins = not function.__name__.endswith("_backward")
 
         @wraps(function)
         def watched(*arguments: Any, **keywords: Any) -> Any:
+            if begins:
+                self.printed.start_again()
             with self._watched():
                 answer = function(*arguments, **keywords)
             self.answers[function.__name__] = answer

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -14,7 +15,7 @@ from equivalence_tests.dojo import words
 from equivalence_tests.dojo.katas import KATAS, Kata
 from equivalence_tests.dojo.progress import Progress
 from equivalence_tests.dojo.sources import HINTS, source_of
-from equivalence_tests.dojo.verdict import Example, Verdict
+from equivalence_tests.dojo.verdict import Example, Verdict, said
 from equivalence_tests.dojo.words import word
 from equivalence_tests.findings import LANGUAGES
 
@@ -28,26 +29,32 @@ def show_verdict(kata: Kata, file: str, verdict: Verdict, console: Console, lang
     style = "bold green" if verdict.passed else "bold yellow" if verdict.code in RIGHT_BUT else "bold red"
     mark = "✓" if verdict.passed else "✗"
     console.print(Text(f"{mark} {file}", style))
-    console.print(Text(f"  {verdict.say(language)}"))
+    say(verdict.say(language), console, 2)
     for line in verdict.excerpt:
         console.print(Text(f"{INDENT}{line}", "cyan"), soft_wrap=True)
     _show_where(verdict, console, language)
     if verdict.example is not None:
         show_example(verdict.example, console, language)
     if verdict.picture:
-        console.print(Text(f"  {word('picture', language, path=verdict.picture)}"))
+        say(word("picture", language, path=verdict.picture), console, 2)
     _show_prints(verdict.printed, console, language)
     if not verdict.passed:
         console.print(Text(f"  {word('next_hint', language, number=kata.number)}", "dim"))
 
 
+def say(text: str, console: Console, indent: int = 0, style: str = "") -> None:
+    """A sentence, every line of it indented."""
+    console.print(Padding(Text(text, style), (0, 0, 0, indent)))
+
+
+SILENT = ("worst_element", "known_mistake", "law_broken", "conduct")  # not said beside another
 RIGHT_BUT = ("steps", "holds", "statements", "unwritten", "unchanged")
 
 
 def _show_where(verdict: Verdict, console: Console, language: str) -> None:
     if verdict.formula:
-        console.print(Text(f"  {word('formula', language)}: ") + Text(verdict.formula[language], "cyan"))
-    rest = [each for each in verdict.findings[1:] if each.code not in ("worst_element", "known_mistake")][:SUPPORT]
+        say(f"{word('formula', language)}: {verdict.formula[language]}", console, 2, "cyan")
+    rest = [each for each in verdict.findings[1:] if each.code not in SILENT][:SUPPORT]
     worst = [each for each in verdict.findings if each.code == "worst_element"][-1:]
     if verdict.findings and verdict.findings[0].code == "known_mistake":
         first = verdict.findings[0]
@@ -56,13 +63,13 @@ def _show_where(verdict: Verdict, console: Console, language: str) -> None:
         rest = []
     for each in (*rest, *worst):
         if each is not verdict.findings[0]:
-            console.print(Text(f"  - {each.say(language)}"))
+            say(said(each, language), console, 2)
 
 
 def _show_prints(printed: dict[str, Any], console: Console, language: str) -> None:
     if not printed.get("bytes"):
         return
-    console.print(Text(f"  {word('printed', language, bytes=printed['bytes'])}"))
+    say(word("printed", language, bytes=printed["bytes"]), console, 2)
     lines = printed["lines"]
     for line in lines:
         console.print(Text(f"{INDENT}{line}", "dim"), soft_wrap=True)
@@ -178,4 +185,4 @@ def show_progress(progress: Progress, console: Console, language: str) -> None:
         style = "green" if state.passed else "yellow"
         console.print(Text(f"{kata.file}: {state_word(progress, kata, language)}, {counts}", style))
         if not state.passed and state.last:
-            console.print(Text(f"{INDENT}{state.last.get(language, '')}"))
+            say(state.last.get(language, ""), console, 4)

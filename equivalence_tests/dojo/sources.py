@@ -117,7 +117,8 @@ def _mistakes(cells: Sequence[Cell]) -> tuple[Wrong, ...]:
         if cell.prose:
             said.append(cell)
             continue
-        found.append(Wrong(_prose("mistake", said), cell.text))
+        sentence = {language: " ".join(text.split()) for language, text in _prose("mistake", said).items()}
+        found.append(Wrong(sentence, cell.text))
         said = []
     if said:
         raise ValueError("part 'mistake': a sentence came without the code that it speaks of")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from equivalence_tests.dojo.phrases import in_spanish
 from equivalence_tests.findings import LANGUAGES, Finding
 
 Text = dict[str, str]  # by language
@@ -57,7 +59,7 @@ class Verdict:
             return self.sentence[language]
         if self.code == "wrong":
             first = self.findings[0]
-            return ("" if first.sure else PERHAPS[language]) + _without_counts(first, language)
+            return ("" if first.sure else PERHAPS[language]) + said(first, language)
         return SAID[self.code][LANGUAGES.index(language)].format(**self.numbers)
 
     def texts(self) -> Text:
@@ -73,11 +75,15 @@ class Verdict:
         return cls(**told | {"findings": findings, "example": example, "excerpt": tuple(told["excerpt"])})
 
 
-def _without_counts(finding: Finding, language: str) -> str:
-    """A known mistake by its sentence alone: a learner is to read the mistake, not how many cases agree with it."""
-    if finding.code != "known_mistake":
-        return finding.say(language)
-    return str(finding.numbers["sentence" if language == "en" else "sentence_es"]) + "."
+COUNTS = re.compile(r" \([^()]*(?:\bcases\b|\bcasos\b)[^()]*\)$")
+
+
+def said(finding: Finding, language: str) -> str:
+    """A finding's sentence, of a known mistake the mistake alone: how many cases agree with it is nothing for a learner."""
+    if finding.code == "known_mistake":
+        return str(finding.numbers["sentence" if language == "en" else "sentence_es"]) + "."
+    text = COUNTS.sub("", (in_spanish(finding) if language == "es" else finding).say(language))
+    return text[:1].upper() + text[1:] + "." * (not text.endswith("."))
 
 
 PERHAPS = {"en": "perhaps: ", "es": "quizá: "}

@@ -20,13 +20,13 @@ HINTS: tuple[tuple[str, str], ...] = (
 )
 WORDS: dict[str, tuple[str, str]] = {
     "started": (
-        "{count} katas are in {folder}. Open {first}, read its first lines, write your answer; then `gemelos dojo check`.",
-        "Hay {count} katas en {folder}. Abre {first}, lee sus primeras líneas y escribe tu respuesta; luego, "
+        "{count} katas are in {folder}/. Open {first}, read its first lines, write your answer; then `gemelos dojo check`.",
+        "Hay {count} katas en {folder}/. Abre {first}, lee sus primeras líneas y escribe tu respuesta; luego, "
         "`gemelos dojo check`.",
     ),
     "started_again": (
-        "{folder}: {new} files added, {kept} left as they are.",
-        "{folder}: {new} archivos añadidos, {kept} quedan como están.",
+        "{folder}/: {new} files added, {kept} left as they are.",
+        "{folder}/: {new} archivos añadidos, {kept} quedan como están.",
     ),
     "on_the_way": (
         "`gemelos dojo watch` checks at every save, `gemelos dojo hint` helps in four steps, and `gemelos dojo list` shows "
@@ -60,7 +60,10 @@ WORDS: dict[str, tuple[str, str]] = {
     "smallest": ("The smallest case in which it is wrong:", "El caso más pequeño en que falla:"),
     "yours": ("yours", "lo tuyo"),
     "correct": ("right", "lo correcto"),
-    "printed": ("you print {bytes} bytes:", "imprimes {bytes} bytes:"),
+    "printed": (
+        "your code prints ({bytes} bytes in all its calls; this is the last):",
+        "tu código imprime ({bytes} bytes en todas las llamadas; esta es la última):",
+    ),
     "and more": ("...", "..."),
     "picture": (
         "The Jacobian, wrong entries in red: {path}",
