@@ -76,7 +76,7 @@ def _gradients(candidate: Candidate, seen: Observation, name: str, answer: Any) 
         return None
     parts = answer if isinstance(answer, tuple | list) else (answer,)
     arrays = all(isinstance(part, np.ndarray | np.generic | float) for part in parts)
-    if len(parts) != len(names) or not arrays:
+    if len(parts) != len(names) or not arrays or (len(names) == 1 and parts is answer):
         expected = names[0] if len(names) == 1 else f"({', '.join(names)})"
         return Verdict("returns", {"name": name, "got": described(answer), "expected": expected})
     return None

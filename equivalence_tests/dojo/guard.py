@@ -43,7 +43,8 @@ class Printed:
         return [line[:LONGEST] for line in self._kept.splitlines()[:SHOWN]]
 
     def as_json(self) -> dict[str, Any]:
-        return {"bytes": self.bytes, "lines": self.lines}
+        more = len(self._kept.splitlines()) > SHOWN or len(self._kept) >= SHOWN * LONGEST
+        return {"bytes": self.bytes, "lines": self.lines, "more": more}
 
 
 class Guard:

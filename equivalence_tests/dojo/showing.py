@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -44,7 +43,8 @@ def show_verdict(kata: Kata, file: str, verdict: Verdict, console: Console, lang
 
 def say(text: str, console: Console, indent: int = 0, style: str = "") -> None:
     """A sentence, every line of it indented."""
-    console.print(Padding(Text(text, style), (0, 0, 0, indent)))
+    for line in Text(text, style).wrap(console, max(console.width - indent, 20)):
+        console.print(Text(" " * indent) + line)
 
 
 SILENT = ("worst_element", "known_mistake", "law_broken", "conduct")  # not said beside another
@@ -73,7 +73,7 @@ def _show_prints(printed: dict[str, Any], console: Console, language: str) -> No
     lines = printed["lines"]
     for line in lines:
         console.print(Text(f"{INDENT}{line}", "dim"), soft_wrap=True)
-    if printed["bytes"] > sum(len(line.encode()) + 1 for line in lines):
+    if printed["more"]:
         console.print(Text(f"{INDENT}{word('and more', language)}", "dim"))
 
 

@@ -83,7 +83,8 @@ def said(finding: Finding, language: str) -> str:
     if finding.code == "known_mistake":
         return str(finding.numbers["sentence" if language == "en" else "sentence_es"]) + "."
     text = COUNTS.sub("", (in_spanish(finding) if language == "es" else finding).say(language))
-    return text[:1].upper() + text[1:] + "." * (not text.endswith("."))
+    named = text.startswith(tuple(filter(None, (finding.tensor, finding.stage))))
+    return (text if named else text[:1].upper() + text[1:]) + "." * (not text.endswith("."))
 
 
 PERHAPS = {"en": "perhaps: ", "es": "quizá: "}
