@@ -71,7 +71,10 @@ def parsed(kata: Kata, path: Path, text: str) -> Answer | Verdict:
     line = scan.unwritten(tree)
     if line:
         return Verdict("unwritten", {"file": path.name, "line": line}, excerpt=excerpt(text, line))
-    found = scan.taken(tree, scan.used(source.start, source.solution))
+    given = (
+        {kata.like} if kata.kind in ("backward", "bug", "simplify") else set()
+    )  # the forward stands in the file anyway
+    found = scan.taken(tree, scan.used(source.start, source.solution) | given)
     if found:
         return Verdict("takes", {"line": found[0], "name": found[1]}, excerpt=excerpt(text, found[0]))
     return Answer(kata, source, path, text, tree)
