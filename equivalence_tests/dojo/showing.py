@@ -38,7 +38,7 @@ def show_verdict(kata: Kata, file: str, verdict: Verdict, console: Console, lang
         say(word("picture", language, path=verdict.picture), console, 2)
     _show_prints(verdict.printed, console, language)
     if not verdict.passed:
-        console.print(Text(f"  {word('next_hint', language, number=kata.number)}", "dim"))
+        say(word("next_hint", language, number=kata.number, lesson=kata.lesson), console, 2, "dim")
 
 
 def say(text: str, console: Console, indent: int = 0, style: str = "") -> None:

@@ -26,6 +26,7 @@ class Learner:
     """A folder and what stands in it; `error` where it holds no progress that can be read."""
 
     name: str
+    folder: Path
     progress: Progress
     error: str = ""
 
@@ -57,7 +58,7 @@ def learners_of(folder: Path, language: str) -> list[Learner]:
         return [read(own, folder)]
     inside = sorted(path for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
     found = [read(path, each) for each in inside if (path := _own(each)) is not None]
-    return found or [Learner(str(folder), Progress(), word("no_progress", language))]
+    return found or [Learner(str(folder), folder, Progress(), word("no_progress", language))]
 
 
 def _own(folder: Path) -> Path | None:
@@ -69,17 +70,16 @@ def read(folder: Path, shown: Path) -> Learner:
     """Nothing is put aside here: the folder is the learner's."""
     name = shown.resolve().name if str(shown) in (".", "") else str(shown)
     try:
-        return Learner(name, progress.read(folder))
+        return Learner(name, folder, progress.read(folder))
     except ValueError as error:
-        return Learner(name, Progress(), str(error))
+        return Learner(name, folder, Progress(), str(error))
 
 
 def judged_again(learner: Learner, errors: Console) -> Learner:
     """What the answers are worth now, whatever the file says; attempts and hints are the file's."""
     found = learner.progress
-    folder = _own(Path(learner.name))
-    for kata in KATAS if folder is not None else ():
-        path = folders.path_of(folder, kata)
+    for kata in KATAS:
+        path = folders.path_of(learner.folder, kata)
         with session.spinning(errors, f"{learner.name}: {path.name}"):
             verdict = judge_file(kata, path)
         state = found.of(kata.name)

@@ -6,6 +6,7 @@ import re
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from equivalence_tests.dojo.law_words import broken_law
 from equivalence_tests.dojo.phrases import in_spanish
 from equivalence_tests.findings import LANGUAGES, Finding
 
@@ -82,6 +83,8 @@ def said(finding: Finding, language: str) -> str:
     """A finding's sentence, of a known mistake the mistake alone: how many cases agree with it is nothing for a learner."""
     if finding.code == "known_mistake":
         return str(finding.numbers["sentence" if language == "en" else "sentence_es"]) + "."
+    if finding.code == "law_broken":
+        return broken_law(str(finding.numbers["law"]), language)
     text = COUNTS.sub("", (in_spanish(finding) if language == "es" else finding).say(language))
     named = text.startswith(tuple(filter(None, (finding.tensor, finding.stage))))
     return (text if named else text[:1].upper() + text[1:]) + "." * (not text.endswith("."))

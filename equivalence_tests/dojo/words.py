@@ -73,7 +73,10 @@ WORDS: dict[str, tuple[str, str]] = {
         "There is no picture for this kata.",
         "Para este kata no hay imagen.",
     ),
-    "next_hint": ("Next: `gemelos dojo hint {number}`", "Para seguir: `gemelos dojo hint {number}`"),
+    "next_hint": (
+        "Next: `gemelos dojo hint {number}`; the lesson is {lesson}.",
+        "Para seguir: `gemelos dojo hint {number}`; la lección es {lesson}.",
+    ),
     "next_kata": ("Next: {file}, {kind}: {title}", "Siguiente: {file}, {kind}: {title}"),
     "all_done": (
         "That was the last one: you have written every backward of a GPT.",

@@ -7,10 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from equivalence_tests.dojo import by_check, by_part, by_value, limits, matrix, measured, scan
+from equivalence_tests.checking import STRICT
+from equivalence_tests.dojo import by_check, by_part, by_value, law_words, limits, matrix, measured, part_words, scan
 from equivalence_tests.dojo.folder import kata_named
 from equivalence_tests.dojo.judging import judge, parsed, unwatched
+from equivalence_tests.dojo.katas import KATAS
 from equivalence_tests.dojo.sources import Source, Wrong, source_of
+from equivalence_tests.laws import LAWS
 from equivalence_tests.mistakes import MISTAKES, PART_MISTAKES, quiet
 from reference_numpy import adamw_step, clip_gradients
 
@@ -76,6 +79,17 @@ def test_the_mistakes_of_a_part_are_caught_and_named_in_both_languages(part, rig
         assert mistake.id in named, (mistake.id, named)
         assert verdict.say("en") in {PART_MISTAKES[each].sentence for each in named}
         assert verdict.say("es") != verdict.say("en")
+
+
+# Laws
+
+
+def test_every_law_of_a_kata_is_said_in_spanish():
+    ops = {kata.like for kata in KATAS} - {""}
+    names = {law.__name__ for op in ops for law in LAWS.get(op, ()) if law.__name__ not in STRICT}
+    assert names == law_words.SPANISH.keys()
+    parts = {law.__name__ for kata in KATAS if kata.part for law in by_part.laws_of(kata.part)}
+    assert parts <= part_words.LAWS_ES.keys()
 
 
 # Limits
