@@ -3,7 +3,7 @@
 #
 # From the logits back to the tables of tokens and positions: one walk through the whole model. Nothing in
 # it is hard any more, since every part has its backward; what can go wrong is the joining, and it does so
-# in silence: a wrong gradient of the position table costs a few per cent of the loss, no more.
+# in silence: with a wrong gradient for one table the loss still falls, only not as far.
 #
 # Head, norm, blocks from the last to the first, and then the sum of the two embeddings. Three places want
 # care. The position table was spread over all sequences of the batch, so its gradient is summed over them.
@@ -30,8 +30,7 @@
 #
 # De los logits hasta las tablas de tokens y de posiciones: un paseo por todo el modelo. Ya no queda nada
 # difícil, porque cada parte tiene su paso hacia atrás; lo que puede fallar es la unión, y falla en
-# silencio: un gradiente equivocado de la tabla de posiciones cuesta un pequeño tanto por ciento de la
-# pérdida, nada más.
+# silencio: con un gradiente equivocado en una sola tabla la pérdida sigue bajando, solo que no tanto.
 #
 # Capa final, normalización, bloques del último al primero y, por fin, la suma de los dos embeddings. Tres
 # sitios piden cuidado. La tabla de posiciones se repartió entre todas las secuencias del lote, así que su
