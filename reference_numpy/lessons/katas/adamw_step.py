@@ -50,8 +50,8 @@ def adamw_step(params, grads, state, lr=1e-3, betas=(0.9, 0.999), epsilon=1e-8, 
         state["exp_avg_sq"] = {name: np.zeros_like(p) for name, p in params.items()}  # v
     state["step"] += 1
     t, (beta1, beta2) = state["step"], betas
-    for name, p in params.items():
-        g, m, v = grads[name], state["exp_avg"][name], state["exp_avg_sq"][name]
+    for name in params:
+        p, g, m, v = params[name], grads[name], state["exp_avg"][name], state["exp_avg_sq"][name]
         raise NotImplementedError
 
 
@@ -84,8 +84,8 @@ def adamw_step(params, grads, state, lr=1e-3, betas=(0.9, 0.999), epsilon=1e-8, 
         state["exp_avg_sq"] = {name: np.zeros_like(p) for name, p in params.items()}  # v
     state["step"] += 1
     t, (beta1, beta2) = state["step"], betas
-    for name, p in params.items():
-        g, m, v = grads[name], state["exp_avg"][name], state["exp_avg_sq"][name]
+    for name in params:
+        p, g, m, v = params[name], grads[name], state["exp_avg"][name], state["exp_avg_sq"][name]
         m *= ...
         m += (1.0 - beta1) * g
         v *= ...
@@ -105,8 +105,8 @@ def adamw_step(params, grads, state, lr=1e-3, betas=(0.9, 0.999), epsilon=1e-8, 
         state["exp_avg_sq"] = {name: np.zeros_like(p) for name, p in params.items()}  # v
     state["step"] += 1
     t, (beta1, beta2) = state["step"], betas
-    for name, p in params.items():
-        g, m, v = grads[name], state["exp_avg"][name], state["exp_avg_sq"][name]
+    for name in params:
+        p, g, m, v = params[name], grads[name], state["exp_avg"][name], state["exp_avg_sq"][name]
         m *= beta1
         m += (1.0 - beta1) * g
         v *= beta2

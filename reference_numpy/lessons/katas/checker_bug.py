@@ -56,9 +56,8 @@ def agrees(backward, X, rng):
         dX[at] = (dA * softmax(X + step)).sum().imag / 1e-20
     error = (backward(dA, softmax(X)) - dX).max()
     tolerance = 64 * np.finfo(float).eps * np.abs(dA).max()  # a few roundings of numbers of this size
-    if error > tolerance:
-        return False
-    return True
+    wrong = error > tolerance
+    return not wrong
 
 
 def right(dA, A):
@@ -123,7 +122,7 @@ def agrees(backward, X, rng):
         dX[at] = (dA * softmax(X + step)).sum().imag / 1e-20
     error = np.abs(backward(dA, softmax(X)) - ...).max()
     tolerance = 64 * np.finfo(float).eps * np.abs(dA).max()  # a few roundings of numbers of this size
-    return ... <= tolerance
+    return error <= ...
 
 
 # %% part="solution"
@@ -321,9 +320,8 @@ def agrees(backward, X, rng):
         dX[at] = (dA * softmax(X + step)).sum().imag / 1e-20
     error = np.abs(backward(dA, softmax(X)) - dX).max()
     tolerance = 64 * np.finfo(float).eps * np.abs(dA).max()  # a few roundings of numbers of this size
-    if error > tolerance:
-        return False
-    return True
+    wrong = error > tolerance
+    return not wrong
 
 
 def right(dA, A):
@@ -439,9 +437,8 @@ def agrees(backward, X, rng):
         dX[at] = (dA * softmax(X + step)).sum().imag / 1e-20
     error = np.abs(backward(dA, softmax(X)) - dX).max()
     tolerance = 64 * np.finfo(float).eps * np.abs(dA).max()  # a few roundings of numbers of this size
-    if error > tolerance:
-        return False
-    return True
+    wrong = error > tolerance
+    return not wrong
 
 
 def right(dA, A):
@@ -499,9 +496,8 @@ def agrees(backward, X, rng):
         dX[at] = (dA * softmax(X + step)).sum().imag / 1e-20
     error = (backward(dA, softmax(X)) - dX).max()
     tolerance = 64 * np.finfo(float).eps * np.abs(dA).max()  # a few roundings of numbers of this size
-    if error > tolerance:
-        return False
-    return True
+    wrong = error > tolerance
+    return not wrong
 
 
 def right(dA, A):

@@ -154,8 +154,7 @@ def gpt_loss_backward(dloss, cache):
 def gpt_loss_backward(dloss, cache):
     token_cache, positions, tape, norm_cache, head_cache, loss_cache, config = cache
     grads = {}
-    dlogits = cross_entropy_backward(dloss, ...)
-    dN, dhead, grads["lm_head.bias"] = linear_backward(..., head_cache)
+    dN, dhead, grads["lm_head.bias"] = linear_backward(cross_entropy_backward(dloss, ...), head_cache)
     dX, grads["norm.scale"], grads["norm.shift"] = layer_norm_backward(..., norm_cache)
     for layer, backward, branch_cache in reversed(tape):
         dbranch, named = backward(..., branch_cache)
@@ -245,8 +244,7 @@ def gpt_loss(params, ids, targets, config, ignore_index=None):
 def gpt_loss_backward(dloss, cache):
     token_cache, positions, tape, norm_cache, head_cache, loss_cache, config = cache
     grads = {}
-    dlogits = cross_entropy_backward(dloss, loss_cache)
-    dN, dhead, grads["lm_head.bias"] = linear_backward(dlogits, head_cache)
+    dN, dhead, grads["lm_head.bias"] = linear_backward(cross_entropy_backward(dloss, loss_cache), head_cache)
     dX, grads["norm.scale"], grads["norm.shift"] = layer_norm_backward(dN, norm_cache)
     for layer, backward, branch_cache in reversed(tape):
         dbranch, named = backward(dX, branch_cache)
