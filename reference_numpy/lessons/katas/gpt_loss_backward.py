@@ -10,7 +10,7 @@
 # way, all that a program which differentiates by itself does. At last come the two embeddings.
 #
 # backward(dX, branch_cache) gives the gradient that comes back through the branch, and a dict whose names
-# (norm_1.scale, ...) still want "blocks.0." before them. The rest is as in the kata gpt_backward.
+# (norm_1.scale, ...) still want "blocks.0." before them. The rest is as in gpt_backward.
 #
 # Return a dict with exactly the names of params.
 #
@@ -26,12 +26,12 @@
 #
 # El paso hacia adelante graba una cinta. Cada bloque son dos ramas junto al camino residual, una que
 # atiende y otra que piensa, X = X + rama(X); de cada una la cinta guarda su capa, su paso hacia atrás y
-# su caché. Así que la vuelta es: pérdida, capa final, normalización y después la cinta, del final al
+# su caché. Así que la vuelta es: pérdida, cabeza de salida, normalización y después la cinta, del final al
 # principio. Eso es, por cierto, todo lo que hace un programa que deriva solo. Al final vienen los dos
 # embeddings.
 #
 # backward(dX, branch_cache) da el gradiente que vuelve por la rama y un diccionario a cuyos nombres
-# (norm_1.scale, ...) todavía les falta "blocks.0." delante. Lo demás es como en la kata gpt_backward.
+# (norm_1.scale, ...) todavía les falta "blocks.0." delante. Lo demás es como en gpt_backward.
 #
 # Devuelve un diccionario con exactamente los nombres de params.
 #
@@ -147,7 +147,7 @@ def gpt_loss_backward(dloss, cache):
 #
 # dposition_embedding_t = suma sobre todas las secuencias de dX_t; 0 para t >= n
 #
-# dtoken_embedding = embedding'(dX), más dhead si la capa final está atada
+# dtoken_embedding = embedding'(dX), más dhead si la cabeza de salida está atada
 
 
 # %% part="shape"

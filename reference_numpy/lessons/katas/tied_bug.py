@@ -22,14 +22,14 @@
 # trae su propia trampa. Una tabla usada en dos sitios tiene dos gradientes, y en un diccionario solo hay
 # un sitio para ellos.
 #
-# Este paso hacia atrás es correcto para todo modelo cuya capa final no esté atada. Con config.tied_head
+# Este paso hacia atrás es correcto para todo modelo cuya cabeza de salida no esté atada. Con config.tied_head
 # se pierde algo. El entrenamiento sigue adelante de todos modos, porque uno de los dos gradientes llega.
 # Encuentra la línea y cambia lo menos posible.
 #
-# Formas: token_embedding.weight y su gradiente (v, d); con la capa final atada no hay lm_head.weight.
+# Formas: token_embedding.weight y su gradiente (v, d); con la cabeza de salida atada no hay lm_head.weight.
 #
 # Ejemplo: atada, ids [3, 1], vocab_size 5. Las filas 0, 2 y 4 de este gradiente son correctas: nadie leyó
-# esos tokens, así que todo su gradiente viene de la capa final. Las filas 1 y 3 están mal.
+# esos tokens, así que todo su gradiente viene de la cabeza de salida. Las filas 1 y 3 están mal.
 
 # %% part="start"
 import numpy as np
@@ -95,7 +95,7 @@ def gpt_backward(dlogits, cache):
 # dlm_head = dhead, without
 
 # %% [markdown] part="formula" lang="es"
-# dtoken_embedding = embedding'(dX) + dhead, con la capa final atada
+# dtoken_embedding = embedding'(dX) + dhead, con la cabeza de salida atada
 #
 # dlm_head = dhead, sin atar
 
