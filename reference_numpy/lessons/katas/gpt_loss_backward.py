@@ -132,9 +132,11 @@ def gpt_loss_backward(dloss, cache):
 #
 # dX = dX + branch'(dX), for every branch of the tape, the last one first
 #
-# dposition_embedding_t = sum over all sequences of dX_t; 0 for t >= n
+# dposition_embedding.weight [t] = sum over all sequences of dX_t, and 0 for t >= n
 #
-# dtoken_embedding = embedding'(dX), plus dhead if the head is tied
+# dtoken_embedding.weight = embedding'(dX), plus dhead if the head is tied
+#
+# dlm_head.weight = dhead, if it is not
 
 # %% [markdown] part="formula" lang="es"
 # dlogits = cross_entropy'(dloss)
@@ -145,9 +147,11 @@ def gpt_loss_backward(dloss, cache):
 #
 # dX = dX + branch'(dX), para cada rama de la cinta, la última primero
 #
-# dposition_embedding_t = suma sobre todas las secuencias de dX_t; 0 para t >= n
+# dposition_embedding.weight [t] = suma de dX_t sobre todas las secuencias, y 0 para t >= n
 #
-# dtoken_embedding = embedding'(dX), más dhead si la cabeza de salida está atada
+# dtoken_embedding.weight = embedding'(dX), más dhead si la cabeza de salida está atada
+#
+# dlm_head.weight = dhead, si no lo está
 
 
 # %% part="shape"

@@ -61,10 +61,8 @@ def complex_step(f, X):
     raise NotImplementedError
 
 
-def loss(X, W):  # any number for an array X: the logarithm of a sum of exponentials
-    S = np.tanh(X @ W)
-    top = S.real.max()
-    return top + np.log(np.exp(S - top).sum())
+def loss(X, W):  # one number for an array X
+    return np.tanh(X @ W).sum()
 
 
 def gradient_check(X, W):  # what is judged
@@ -134,10 +132,8 @@ def complex_step(f, X):
     return dX
 
 
-def loss(X, W):  # any number for an array X: the logarithm of a sum of exponentials
-    S = np.tanh(X @ W)
-    top = S.real.max()
-    return top + np.log(np.exp(S - top).sum())
+def loss(X, W):  # one number for an array X
+    return np.tanh(X @ W).sum()
 
 
 def gradient_check(X, W):  # what is judged
@@ -186,10 +182,8 @@ def complex_step(f, X):
     return dX
 
 
-def loss(X, W):  # any number for an array X: the logarithm of a sum of exponentials
-    S = np.tanh(X @ W)
-    top = S.real.max()
-    return top + np.log(np.exp(S - top).sum())
+def loss(X, W):  # one number for an array X
+    return np.tanh(X @ W).sum()
 
 
 def gradient_check(X, W):  # what is judged
@@ -227,10 +221,8 @@ def complex_step(f, X):
     return dX
 
 
-def loss(X, W):  # any number for an array X: the logarithm of a sum of exponentials
-    S = np.tanh(X @ W)
-    top = S.real.max()
-    return top + np.log(np.exp(S - top).sum())
+def loss(X, W):  # one number for an array X
+    return np.tanh(X @ W).sum()
 
 
 def gradient_check(X, W):  # what is judged
@@ -270,10 +262,8 @@ def complex_step(f, X):
     return dX
 
 
-def loss(X, W):  # any number for an array X: the logarithm of a sum of exponentials
-    S = np.tanh(X @ W)
-    top = S.real.max()
-    return top + np.log(np.exp(S - top).sum())
+def loss(X, W):  # one number for an array X
+    return np.tanh(X @ W).sum()
 
 
 def gradient_check(X, W):  # what is judged
@@ -313,10 +303,8 @@ def complex_step(f, X):
     return dX
 
 
-def loss(X, W):  # any number for an array X: the logarithm of a sum of exponentials
-    S = np.tanh(X @ W)
-    top = S.real.max()
-    return top + np.log(np.exp(S - top).sum())
+def loss(X, W):  # one number for an array X
+    return np.tanh(X @ W).sum()
 
 
 def gradient_check(X, W):  # what is judged
@@ -356,10 +344,8 @@ def complex_step(f, X):
     return dX
 
 
-def loss(X, W):  # any number for an array X: the logarithm of a sum of exponentials
-    S = np.tanh(X @ W)
-    top = S.real.max()
-    return top + np.log(np.exp(S - top).sum())
+def loss(X, W):  # one number for an array X
+    return np.tanh(X @ W).sum()
 
 
 def gradient_check(X, W):  # what is judged
@@ -397,10 +383,8 @@ def complex_step(f, X):
     return dX
 
 
-def loss(X, W):  # any number for an array X: the logarithm of a sum of exponentials
-    S = np.tanh(X @ W)
-    top = S.real.max()
-    return top + np.log(np.exp(S - top).sum())
+def loss(X, W):  # one number for an array X
+    return np.tanh(X @ W).sum()
 
 
 def gradient_check(X, W):  # what is judged
@@ -438,10 +422,8 @@ def complex_step(f, X):
     return dX
 
 
-def loss(X, W):  # any number for an array X: the logarithm of a sum of exponentials
-    S = np.tanh(X @ W)
-    top = S.real.max()
-    return top + np.log(np.exp(S - top).sum())
+def loss(X, W):  # one number for an array X
+    return np.tanh(X @ W).sum()
 
 
 def gradient_check(X, W):  # what is judged

@@ -90,14 +90,14 @@ def gpt_backward(dlogits, cache):
 # y qué pasa con lo que había?
 
 # %% [markdown] part="formula" lang="en"
-# dtoken_embedding = embedding'(dX) + dhead, with a tied head
+# dtoken_embedding.weight = embedding'(dX) + dhead, with a tied head
 #
-# dlm_head = dhead, without
+# dlm_head.weight = dhead, without
 
 # %% [markdown] part="formula" lang="es"
-# dtoken_embedding = embedding'(dX) + dhead, con la cabeza de salida atada
+# dtoken_embedding.weight = embedding'(dX) + dhead, con la cabeza de salida atada
 #
-# dlm_head = dhead, sin atar
+# dlm_head.weight = dhead, sin atar
 
 
 # %% part="shape"
