@@ -19,11 +19,11 @@
 # %% [markdown] part="task" lang="es"
 # # Error: un decaimiento que apenas decae
 #
-# Adam se usó durante años antes de que alguien notara que su decaimiento de pesos no hace ni de lejos lo
-# que debería. El problema no es un signo ni un factor, es el sitio: el decaimiento se metió en el gradiente,
-# como se hace en el descenso de gradiente de toda la vida. Allí da lo mismo. Aquí el gradiente se divide
-# después por su propio tamaño, y el decaimiento con él, de modo que apenas se tira de un parámetro con
-# gradientes grandes. La W de AdamW es el remedio.
+# Adam se usó durante años antes de que alguien notara que su decaimiento de pesos no hace ni de lejos
+# lo que debería. El problema no es un signo ni un factor, es el sitio: el decaimiento se metió en el
+# gradiente, como se hace en el descenso de gradiente de toda la vida. Allí da lo mismo. Aquí el
+# gradiente se divide después por su propio tamaño, y el decaimiento con él, de modo que apenas se tira
+# de un parámetro con gradientes grandes. La W de AdamW es el remedio.
 #
 # Encuentra la línea y pon el decaimiento donde corresponde.
 #

@@ -6,10 +6,10 @@
 # well-known projects. It compares the backward of a softmax with the complex step, which is fine, and yet
 # it lets three wrong backwards through.
 #
-# Three faults, three lines: an upstream gradient for which softmax has no gradient at all, so that zeros are
-# right; a difference without its absolute value, so that too small is never wrong; and a comparison that is
-# false for NaN, so that NaN is never wrong either. Correct them. The right backwards must still pass: no
-# equality to the last bit.
+# Three faults, three lines: an upstream gradient for which softmax has no gradient at all, so that
+# zeros are right; a difference without its absolute value, so that too small is never wrong; and a
+# comparison that is false for NaN, so that NaN is never wrong either. Correct them. The right backwards
+# must still pass: no equality to the last bit.
 #
 # agrees(backward, X, rng) answers True or False; backward(dA, A) gives dX. rng is a NumPy generator.
 #
@@ -21,10 +21,10 @@
 # %% [markdown] part="task" lang="es"
 # # Error: un comprobador que no puede fallar
 #
-# El peor error no está en un gradiente, está en la comprobación de los gradientes: dice "correcto" a todo lo
-# que le den, y todos contentos. El comprobador de abajo se ha visto, pieza a pieza, en las pruebas de
-# proyectos muy conocidos. Compara el paso hacia atrás de un softmax con el paso complejo, lo cual está bien,
-# y aun así deja pasar tres que están mal.
+# El peor error no está en un gradiente, está en la comprobación de los gradientes: dice "correcto" a
+# todo lo que le den, y todos contentos. El comprobador de abajo se ha visto, pieza a pieza, en las
+# pruebas de proyectos muy conocidos. Compara el paso hacia atrás de un softmax con el paso complejo, lo
+# cual está bien, y aun así deja pasar tres que están mal.
 #
 # Tres fallos, tres líneas: un gradiente que llega con el que softmax no tiene gradiente alguno, así que los
 # ceros son correctos; una diferencia sin valor absoluto, así que quedarse corto nunca está mal; y una

@@ -32,11 +32,11 @@
 # difícil, porque cada parte tiene su paso hacia atrás; lo que puede fallar es la unión, y falla en
 # silencio: con un gradiente equivocado en una sola tabla la pérdida sigue bajando, solo que no tanto.
 #
-# Cabeza de salida, normalización, bloques del último al primero y, por fin, la suma de los dos embeddings. Tres
-# sitios piden cuidado. La tabla de posiciones se repartió entre todas las secuencias del lote, así que su
-# gradiente se suma sobre ellas. Solo se usaron sus primeras n filas: el gradiente de las demás es 0. Y
-# con config.tied_head una misma matriz se usa dos veces, en el embedding y en la cabeza de salida; su gradiente
-# es la suma de los dos, y lm_head.weight no está en params.
+# Cabeza de salida, normalización, bloques del último al primero y, por fin, la suma de los dos
+# embeddings. Tres sitios piden cuidado. La tabla de posiciones se repartió entre todas las secuencias
+# del lote, así que su gradiente se suma sobre ellas. Solo se usaron sus primeras n filas: el gradiente
+# de las demás es 0. Y con config.tied_head una misma matriz se usa dos veces, en el embedding y en la
+# cabeza de salida; su gradiente es la suma de los dos, y lm_head.weight no está en params.
 #
 # Devuelve un diccionario con exactamente los nombres de params:
 #     token_embedding.weight (v, d)    position_embedding.weight (context_window, d)
@@ -49,9 +49,9 @@
 #     dX, dict = transformer_block_backward(dY, cache)     dict con norm_1.scale, ...
 #     dweight = embedding_backward(dX, cache)
 #
-# Ejemplo: ids [[3, 1], [3, 0]], vocab_size 5, context_window 4. La fila 3 de la tabla de tokens recibe la
-# suma de dos gradientes; las filas 2 y 4 reciben 0 (si la cabeza de salida no está atada), igual que las filas
-# 2 y 3 de la tabla de posiciones.
+# Ejemplo: ids [[3, 1], [3, 0]], vocab_size 5, context_window 4. La fila 3 de la tabla de tokens recibe
+# la suma de dos gradientes; las filas 2 y 4 reciben 0 (si la cabeza de salida no está atada), igual que
+# las filas 2 y 3 de la tabla de posiciones.
 
 # %% part="start"
 import numpy as np

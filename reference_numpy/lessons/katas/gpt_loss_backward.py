@@ -1,8 +1,9 @@
 # %% [markdown] part="task" lang="en"
 # # Your own GPT learns
 #
-# This is where the road was leading. The whole GPT, from its loss to every parameter, down to the parts that
-# you have written yourself: when this passes, your code trains a small GPT on Spanish tales, before your eyes.
+# This is where the road was leading. The whole GPT, from its loss to every parameter, down to the parts
+# that you have written yourself: when this passes, your code trains a small GPT on Spanish tales,
+# before your eyes.
 #
 # The forward writes a tape. Every block is two branches beside the residual path, one that attends and one
 # that thinks, X = X + branch(X); for each of them the tape holds its layer, its backward and its cache. So

@@ -22,9 +22,9 @@
 # trae su propia trampa. Una tabla usada en dos sitios tiene dos gradientes, y en un diccionario solo hay
 # un sitio para ellos.
 #
-# Este paso hacia atrás es correcto para todo modelo cuya cabeza de salida no esté atada. Con config.tied_head
-# se pierde algo. El entrenamiento sigue adelante de todos modos, porque uno de los dos gradientes llega.
-# Encuentra la línea y cambia lo menos posible.
+# Este paso hacia atrás es correcto para todo modelo cuya cabeza de salida no esté atada. Con
+# config.tied_head se pierde algo. El entrenamiento sigue adelante de todos modos, porque uno de los dos
+# gradientes llega. Encuentra la línea y cambia lo menos posible.
 #
 # Formas: token_embedding.weight y su gradiente (v, d); con la cabeza de salida atada no hay lm_head.weight.
 #
