@@ -34,7 +34,7 @@
 # la que todo está prohibido no tiene softmax (0 / 0); debe dar pesos 0 y un contexto 0, nunca NaN.
 #
 # scale: multiplica las puntuaciones; None significa 1 / sqrt(c).
-# mask: None, o booleana y con broadcasting hasta (..., n, m), True = esta consulta puede mirar esa clave.
+# mask: None, o booleana que por broadcasting llega a (..., n, m); True = esta consulta puede mirar esa clave.
 # causal: si es True, la consulta i ve solo las claves j <= i (y de ellas, las que deje la máscara).
 #
 # Formas: Q (..., n, c), K (..., m, c), V (..., m, e), C (..., n, e); n y m pueden ser distintos.

@@ -2,8 +2,8 @@
 # # Attention, backward
 #
 # Here it is decided who learns what: dV tells each token what it should have handed over, dQ and dK
-# how the questions and the offers should have pointed. Six short lines, and each of them has been
-# written wrong in public code.
+# how the questions and the offers should have pointed. Six short lines, and there is more than one way
+# to get each of them wrong.
 #
 # Walk through the forward from its last line to its first. A product hands its gradient to both
 # factors: from C = A V come dA and dV. Then softmax, row by row: every score moves all the weights
@@ -22,8 +22,8 @@
 # # Atención, paso hacia atrás
 #
 # Aquí se decide quién aprende qué: dV le dice a cada token qué debería haber entregado; dQ y dK, hacia
-# dónde deberían haber apuntado las preguntas y las ofertas. Son seis líneas cortas, y cada una de
-# ellas se ha publicado mal alguna vez.
+# dónde deberían haber apuntado las preguntas y las ofertas. Son seis líneas cortas, y hay más de una
+# manera de equivocarse en cada una.
 #
 # Recorre el paso hacia adelante de la última línea a la primera. Un producto reparte su gradiente
 # entre sus dos factores: de C = A V salen dA y dV. Después el softmax, fila a fila: cada puntuación

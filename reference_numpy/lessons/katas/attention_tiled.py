@@ -8,7 +8,7 @@
 # When a tile brings a larger score, everything collected so far was measured against too small a
 # maximum: multiply it by exp(old maximum - new maximum), then add the tile. At the end divide. The
 # backward is already written that way: it makes A again, tile by tile, from the logarithm L of each
-# row's sum. What is left is the forward. It is right, but it holds all the scores at once.
+# row's sum. What is left is the forward: it is right, but it holds all the scores at once.
 #
 # Shapes: Q (..., n, c), K (..., m, c), V (..., m, e); return C (..., n, e) and the cache
 # (Q, K, V, C, L), L (..., n, 1) = maximum + log(sum). The last tile may be shorter. At n = m = 512 no
@@ -30,8 +30,8 @@
 # Cuando un bloque trae una puntuación mayor, todo lo reunido estaba medido contra un máximo demasiado
 # pequeño: multiplícalo por exp(máximo viejo - máximo nuevo) y después suma el bloque. Al final, divide.
 # El paso hacia atrás ya está escrito así: rehace A, bloque a bloque, a partir del logaritmo L de la
-# suma de cada fila. Falta el paso hacia adelante. Es correcto, pero guarda todas las puntuaciones a
-# la vez.
+# suma de cada fila. Falta el paso hacia adelante: es correcto, pero guarda todas las puntuaciones
+# a la vez.
 #
 # Formas: Q (..., n, c), K (..., m, c), V (..., m, e); devuelve C (..., n, e) y la caché
 # (Q, K, V, C, L), con L (..., n, 1) = máximo + log(suma). El último bloque puede ser más corto. Con

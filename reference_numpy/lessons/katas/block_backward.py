@@ -75,8 +75,10 @@ def block_backward(dY, cache):
     raise NotImplementedError
 
 
-def block_gradients(params, X, dY, config):
-    dX, grads = block_backward(dY, block(params, X, config)[1])
+def block_gradients(params, X, dY, config):  # what is judged
+    given = {name: p.astype(float) for name, p in params.items()}
+    _, cache = block(given, X.astype(float), config)
+    dX, grads = block_backward(dY.astype(float), cache)
     return (dX, *(grads[name] for name in params))
 
 
@@ -108,7 +110,7 @@ def block_backward(dY, cache):
     dN, *dweights = multi_head_attention_backward(..., attention_cache)
     dbranch, grads["norm_1.scale"], grads["norm_1.shift"] = layer_norm_backward(dN, ...)
     dX = ... + dbranch
-    grads |= {f"attention.{name}.weight": dW... for name, dW in zip(PROJECTIONS, dweights, strict=True)}
+    grads |= {f"attention.{name}.weight": dW.T for name, dW in zip(PROJECTIONS, dweights, strict=True)}
     grads |= {f"feed_forward.{name}": gradient for name, gradient in dinner.items()}
     return dX, grads
 
@@ -152,8 +154,10 @@ def block_backward(dY, cache):
     return dX, grads
 
 
-def block_gradients(params, X, dY, config):
-    dX, grads = block_backward(dY, block(params, X, config)[1])
+def block_gradients(params, X, dY, config):  # what is judged
+    given = {name: p.astype(float) for name, p in params.items()}
+    _, cache = block(given, X.astype(float), config)
+    dX, grads = block_backward(dY.astype(float), cache)
     return (dX, *(grads[name] for name in params))
 
 
@@ -168,7 +172,7 @@ def draw(rng):
     n, H, c = (int(rng.choice([1, size, size, size])) for size in (n, H, c))
     d, f = max(d, 3), int(rng.choice([1, 2]))
     config = GPTConfig(vocab_size=2, embedding_dim=d, num_heads=H, head_dim=c, ff_factor=f)
-    shapes = {name: (d,) for name in ("norm_1.scale", "norm_1.shift", "norm_2.scale", "norm_2.shift")}
+    shapes = dict.fromkeys(("norm_1.scale", "norm_1.shift", "norm_2.scale", "norm_2.shift"), (d,))
     shapes |= {f"attention.{name}.weight": (H * c, d) for name in ("query", "key", "value")}
     shapes |= {"attention.projection.weight": (d, H * c)}
     shapes |= {"feed_forward.expand.weight": (f * d, d), "feed_forward.expand.bias": (f * d,)}
@@ -225,8 +229,10 @@ def block_backward(dY, cache):
     return dX, grads
 
 
-def block_gradients(params, X, dY, config):
-    dX, grads = block_backward(dY, block(params, X, config)[1])
+def block_gradients(params, X, dY, config):  # what is judged
+    given = {name: p.astype(float) for name, p in params.items()}
+    _, cache = block(given, X.astype(float), config)
+    dX, grads = block_backward(dY.astype(float), cache)
     return (dX, *(grads[name] for name in params))
 
 
@@ -275,8 +281,10 @@ def block_backward(dY, cache):
     return dX, grads
 
 
-def block_gradients(params, X, dY, config):
-    dX, grads = block_backward(dY, block(params, X, config)[1])
+def block_gradients(params, X, dY, config):  # what is judged
+    given = {name: p.astype(float) for name, p in params.items()}
+    _, cache = block(given, X.astype(float), config)
+    dX, grads = block_backward(dY.astype(float), cache)
     return (dX, *(grads[name] for name in params))
 
 
@@ -325,8 +333,10 @@ def block_backward(dY, cache):
     return dX, grads
 
 
-def block_gradients(params, X, dY, config):
-    dX, grads = block_backward(dY, block(params, X, config)[1])
+def block_gradients(params, X, dY, config):  # what is judged
+    given = {name: p.astype(float) for name, p in params.items()}
+    _, cache = block(given, X.astype(float), config)
+    dX, grads = block_backward(dY.astype(float), cache)
     return (dX, *(grads[name] for name in params))
 
 
@@ -375,8 +385,10 @@ def block_backward(dY, cache):
     return dX, grads
 
 
-def block_gradients(params, X, dY, config):
-    dX, grads = block_backward(dY, block(params, X, config)[1])
+def block_gradients(params, X, dY, config):  # what is judged
+    given = {name: p.astype(float) for name, p in params.items()}
+    _, cache = block(given, X.astype(float), config)
+    dX, grads = block_backward(dY.astype(float), cache)
     return (dX, *(grads[name] for name in params))
 
 
@@ -425,8 +437,10 @@ def block_backward(dY, cache):
     return dX, grads
 
 
-def block_gradients(params, X, dY, config):
-    dX, grads = block_backward(dY, block(params, X, config)[1])
+def block_gradients(params, X, dY, config):  # what is judged
+    given = {name: p.astype(float) for name, p in params.items()}
+    _, cache = block(given, X.astype(float), config)
+    dX, grads = block_backward(dY.astype(float), cache)
     return (dX, *(grads[name] for name in params))
 
 
@@ -476,8 +490,10 @@ def block_backward(dY, cache):
     return dX, grads
 
 
-def block_gradients(params, X, dY, config):
-    dX, grads = block_backward(dY, block(params, X, config)[1])
+def block_gradients(params, X, dY, config):  # what is judged
+    given = {name: p.astype(float) for name, p in params.items()}
+    _, cache = block(given, X.astype(float), config)
+    dX, grads = block_backward(dY.astype(float), cache)
     return (dX, *(grads[name] for name in params))
 
 
@@ -527,6 +543,8 @@ def block_backward(dY, cache):
     return dX, grads
 
 
-def block_gradients(params, X, dY, config):
-    dX, grads = block_backward(dY, block(params, X, config)[1])
+def block_gradients(params, X, dY, config):  # what is judged
+    given = {name: p.astype(float) for name, p in params.items()}
+    _, cache = block(given, X.astype(float), config)
+    dX, grads = block_backward(dY.astype(float), cache)
     return (dX, *(grads[name] for name in params))

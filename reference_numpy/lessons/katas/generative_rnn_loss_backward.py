@@ -27,8 +27,8 @@
 # %% [markdown] part="task" lang="es"
 # # Un modelo de lenguaje entero, hacia atrás
 #
-# Cuatro partes, cuatro pasos hacia atrás, y un modelo de lenguaje aprende: embedding, recurrencia, capa
-# final, pérdida. Ya has escrito cada uno; aquí se unen. Entrenar a mano no es más que eso: la caché de
+# Cuatro partes, cuatro pasos hacia atrás, y un modelo de lenguaje aprende: embedding, recurrencia, cabeza
+# de salida, pérdida. Ya has escrito cada uno; aquí se unen. Entrenar a mano no es más que eso: la caché de
 # cada parte va al paso hacia atrás de esa parte, empezando por la última, y lo que sale de una entra en
 # la siguiente.
 #
@@ -48,7 +48,7 @@
 #     dweight = embedding_backward(dX, cache)
 #
 # Ejemplo: con ids = [0, 1, 1] y un vocabulario de 4, las filas 2 y 3 del gradiente del embedding son 0:
-# nadie leyó esos tokens. Las filas del gradiente de la capa final no lo son: cualquier token podía venir.
+# nadie leyó esos tokens. Las de la cabeza de salida no lo son: cualquier token podía venir.
 
 # %% part="start"
 import numpy as np

@@ -3,7 +3,7 @@
 #
 # From the logits back to the tables of tokens and positions: one walk through the whole model. Nothing in
 # it is hard any more, since every part has its backward; what can go wrong is the joining, and it does so
-# in silence: a wrong gradient of the position table costs a few per cent of the loss, no more.
+# in silence: with a wrong gradient for one table the loss still falls, only not as far.
 #
 # Head, norm, blocks from the last to the first, and then the sum of the two embeddings. Three places want
 # care. The position table was spread over all sequences of the batch, so its gradient is summed over them.
@@ -30,19 +30,18 @@
 #
 # De los logits hasta las tablas de tokens y de posiciones: un paseo por todo el modelo. Ya no queda nada
 # difícil, porque cada parte tiene su paso hacia atrás; lo que puede fallar es la unión, y falla en
-# silencio: un gradiente equivocado de la tabla de posiciones cuesta un pequeño tanto por ciento de la
-# pérdida, nada más.
+# silencio: con un gradiente equivocado en una sola tabla la pérdida sigue bajando, solo que no tanto.
 #
-# Capa final, normalización, bloques del último al primero y, por fin, la suma de los dos embeddings. Tres
-# sitios piden cuidado. La tabla de posiciones se repartió entre todas las secuencias del lote, así que su
-# gradiente se suma sobre ellas. Solo se usaron sus primeras n filas: el gradiente de las demás es 0. Y
-# con config.tied_head una misma matriz se usa dos veces, en el embedding y en la capa final; su gradiente
-# es la suma de los dos, y lm_head.weight no está en params.
+# Cabeza de salida, normalización, bloques del último al primero y, por fin, la suma de los dos
+# embeddings. Tres sitios piden cuidado. La tabla de posiciones se repartió entre todas las secuencias
+# del lote, así que su gradiente se suma sobre ellas. Solo se usaron sus primeras n filas: el gradiente
+# de las demás es 0. Y con config.tied_head una misma matriz se usa dos veces, en el embedding y en la
+# cabeza de salida; su gradiente es la suma de los dos, y lm_head.weight no está en params.
 #
 # Devuelve un diccionario con exactamente los nombres de params:
 #     token_embedding.weight (v, d)    position_embedding.weight (context_window, d)
 #     blocks.0.norm_1.scale, ...       norm.scale, norm.shift (d,)
-#     lm_head.weight (v, d), solo si la capa final no está atada    lm_head.bias (v,)
+#     lm_head.weight (v, d), solo si la cabeza de salida no está atada    lm_head.bias (v,)
 #
 # Las partes:
 #     dN, dweight, dbias = linear_backward(dlogits, cache)
@@ -50,9 +49,9 @@
 #     dX, dict = transformer_block_backward(dY, cache)     dict con norm_1.scale, ...
 #     dweight = embedding_backward(dX, cache)
 #
-# Ejemplo: ids [[3, 1], [3, 0]], vocab_size 5, context_window 4. La fila 3 de la tabla de tokens recibe la
-# suma de dos gradientes; las filas 2 y 4 reciben 0 (si la capa final no está atada), igual que las filas
-# 2 y 3 de la tabla de posiciones.
+# Ejemplo: ids [[3, 1], [3, 0]], vocab_size 5, context_window 4. La fila 3 de la tabla de tokens recibe
+# la suma de dos gradientes; las filas 2 y 4 reciben 0 (si la cabeza de salida no está atada), igual que
+# las filas 2 y 3 de la tabla de posiciones.
 
 # %% part="start"
 import numpy as np
@@ -108,9 +107,11 @@ def gpt_backward(dlogits, cache):
 #
 # dX = block_l'(dX), from the last block to the first
 #
-# dposition_embedding_t = sum over all sequences of dX_t; 0 for t >= n
+# dposition_embedding.weight [t] = sum over all sequences of dX_t, and 0 for t >= n
 #
-# dtoken_embedding = embedding'(dX), plus dhead if the head is tied
+# dtoken_embedding.weight = embedding'(dX), plus dhead if the head is tied
+#
+# dlm_head.weight = dhead, if it is not
 
 # %% [markdown] part="formula" lang="es"
 # dN, dhead, dlm_head.bias = linear'(dlogits)
@@ -119,9 +120,11 @@ def gpt_backward(dlogits, cache):
 #
 # dX = block_l'(dX), del último bloque al primero
 #
-# dposition_embedding_t = suma sobre todas las secuencias de dX_t; 0 para t >= n
+# dposition_embedding.weight [t] = suma de dX_t sobre todas las secuencias, y 0 para t >= n
 #
-# dtoken_embedding = embedding'(dX), más dhead si la capa final está atada
+# dtoken_embedding.weight = embedding'(dX), más dhead si la cabeza de salida está atada
+#
+# dlm_head.weight = dhead, si no lo está
 
 
 # %% part="shape"

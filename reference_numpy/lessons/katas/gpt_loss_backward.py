@@ -1,8 +1,9 @@
 # %% [markdown] part="task" lang="en"
 # # Your own GPT learns
 #
-# This is where the road was leading. The whole GPT, from its loss to every parameter, down to the parts that
-# you have written yourself: when this passes, your code trains a small GPT on Spanish tales, before your eyes.
+# This is where the road was leading. The whole GPT, from its loss to every parameter, down to the parts
+# that you have written yourself: when this passes, your code trains a small GPT on Spanish tales,
+# before your eyes.
 #
 # The forward writes a tape. Every block is two branches beside the residual path, one that attends and one
 # that thinks, X = X + branch(X); for each of them the tape holds its layer, its backward and its cache. So
@@ -10,7 +11,7 @@
 # way, all that a program which differentiates by itself does. At last come the two embeddings.
 #
 # backward(dX, branch_cache) gives the gradient that comes back through the branch, and a dict whose names
-# (norm_1.scale, ...) still want "blocks.0." before them. The rest is as in the kata gpt_backward.
+# (norm_1.scale, ...) still want "blocks.0." before them. The rest is as in gpt_backward.
 #
 # Return a dict with exactly the names of params.
 #
@@ -26,12 +27,12 @@
 #
 # El paso hacia adelante graba una cinta. Cada bloque son dos ramas junto al camino residual, una que
 # atiende y otra que piensa, X = X + rama(X); de cada una la cinta guarda su capa, su paso hacia atrás y
-# su caché. Así que la vuelta es: pérdida, capa final, normalización y después la cinta, del final al
+# su caché. Así que la vuelta es: pérdida, cabeza de salida, normalización y después la cinta, del final al
 # principio. Eso es, por cierto, todo lo que hace un programa que deriva solo. Al final vienen los dos
 # embeddings.
 #
 # backward(dX, branch_cache) da el gradiente que vuelve por la rama y un diccionario a cuyos nombres
-# (norm_1.scale, ...) todavía les falta "blocks.0." delante. Lo demás es como en la kata gpt_backward.
+# (norm_1.scale, ...) todavía les falta "blocks.0." delante. Lo demás es como en gpt_backward.
 #
 # Devuelve un diccionario con exactamente los nombres de params.
 #
@@ -132,9 +133,11 @@ def gpt_loss_backward(dloss, cache):
 #
 # dX = dX + branch'(dX), for every branch of the tape, the last one first
 #
-# dposition_embedding_t = sum over all sequences of dX_t; 0 for t >= n
+# dposition_embedding.weight [t] = sum over all sequences of dX_t, and 0 for t >= n
 #
-# dtoken_embedding = embedding'(dX), plus dhead if the head is tied
+# dtoken_embedding.weight = embedding'(dX), plus dhead if the head is tied
+#
+# dlm_head.weight = dhead, if it is not
 
 # %% [markdown] part="formula" lang="es"
 # dlogits = cross_entropy'(dloss)
@@ -145,17 +148,18 @@ def gpt_loss_backward(dloss, cache):
 #
 # dX = dX + branch'(dX), para cada rama de la cinta, la última primero
 #
-# dposition_embedding_t = suma sobre todas las secuencias de dX_t; 0 para t >= n
+# dposition_embedding.weight [t] = suma de dX_t sobre todas las secuencias, y 0 para t >= n
 #
-# dtoken_embedding = embedding'(dX), más dhead si la capa final está atada
+# dtoken_embedding.weight = embedding'(dX), más dhead si la cabeza de salida está atada
+#
+# dlm_head.weight = dhead, si no lo está
 
 
 # %% part="shape"
 def gpt_loss_backward(dloss, cache):
     token_cache, positions, tape, norm_cache, head_cache, loss_cache, config = cache
     grads = {}
-    dlogits = cross_entropy_backward(dloss, ...)
-    dN, dhead, grads["lm_head.bias"] = linear_backward(..., head_cache)
+    dN, dhead, grads["lm_head.bias"] = linear_backward(cross_entropy_backward(dloss, ...), head_cache)
     dX, grads["norm.scale"], grads["norm.shift"] = layer_norm_backward(..., norm_cache)
     for layer, backward, branch_cache in reversed(tape):
         dbranch, named = backward(..., branch_cache)
@@ -245,8 +249,7 @@ def gpt_loss(params, ids, targets, config, ignore_index=None):
 def gpt_loss_backward(dloss, cache):
     token_cache, positions, tape, norm_cache, head_cache, loss_cache, config = cache
     grads = {}
-    dlogits = cross_entropy_backward(dloss, loss_cache)
-    dN, dhead, grads["lm_head.bias"] = linear_backward(dlogits, head_cache)
+    dN, dhead, grads["lm_head.bias"] = linear_backward(cross_entropy_backward(dloss, loss_cache), head_cache)
     dX, grads["norm.scale"], grads["norm.shift"] = layer_norm_backward(dN, norm_cache)
     for layer, backward, branch_cache in reversed(tape):
         dbranch, named = backward(dX, branch_cache)

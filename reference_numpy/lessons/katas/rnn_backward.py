@@ -87,7 +87,7 @@ def rnn_backward(dY, cache):
 #
 # dW_hh = sum_t da_t^T h_{t-1}
 #
-# db_ih = db_hh = sum_t da_t
+# db_ih, db_hh = sum_t da_t
 #
 # dh0 = da_1 W_hh
 
@@ -102,7 +102,7 @@ def rnn_backward(dY, cache):
 #
 # dW_hh = sum_t da_t^T h_{t-1}
 #
-# db_ih = db_hh = sum_t da_t
+# db_ih, db_hh = sum_t da_t
 #
 # dh0 = da_1 W_hh
 
