@@ -6,6 +6,7 @@ import copy
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from equivalence_tests.dojo.measured import (
 from equivalence_tests.dojo.sources import Source
 from equivalence_tests.dojo.verdict import Example, Verdict
 
-DRAWS = 40
+DRAWS = 24
 CLOSE = 2.0**12  # units of the largest entry: two wrong answers that are one
 
 
@@ -39,15 +40,23 @@ class Call:
 
 
 def calls_of(source: Source, function: str) -> list[Call]:
-    """The calls that an answer is put to, the same every time; those that are too ill-conditioned to tell are left out."""
-    draw = namespace_of(source.check)["draw"]
-    solution = namespace_of(source.solution)[function]
+    """The calls that an answer is put to, the same every time; those that are too ill-conditioned to tell are left out.
+
+    ValueError if none is left.
+    """
+    return _calls(source.check, source.solution, function)
+
+
+@cache
+def _calls(check: str, solution_code: str, function: str) -> list[Call]:
+    draw = namespace_of(check)["draw"]
+    solution = namespace_of(solution_code)[function]
     found = []
     with np.errstate(all="ignore"):
         for index in range(DRAWS):
             keywords = draw(np.random.default_rng([3, index]))
             truth = _truth(solution, keywords)
-            call = Call(keywords, truth, budgets(source.solution, function, keywords, truth))
+            call = Call(keywords, truth, budgets(solution_code, function, keywords, truth))
             if not _ill(call):
                 found.append(call)
     if not found:

@@ -121,7 +121,7 @@ KATAS: tuple[Kata, ...] = (
     Kata("clip_gradients", "11_adamw", "forward", function="clip_gradients", part="clip_gradients"),
     Kata("adamw_bug", "11_adamw", "bug", function="adamw_step", part="adamw_step"),
     Kata("temperature", "12_sampling", "forward", function="temperature"),
-    Kata("top_k", "12_sampling", "forward", function="top_k"),
+    Kata("top_k", "12_sampling", "forward", function="top_k", part="top_k"),
     Kata("gradient_check", "13_checking", "forward", function="gradient_check"),
-    Kata("checker_bug", "13_checking", "bug", function="agrees"),
+    Kata("checker_bug", "13_checking", "bug", function="verdicts"),
 )

@@ -76,6 +76,10 @@ class Row:
         return self.start != "passed" and self.solution == "passed"
 
 
+def rows_of(names: Sequence[str]) -> list[Row]:
+    return [row_of(name) for name in names]
+
+
 def row_of(name: str) -> Row:
     """The whole of one kata."""
     began = time.monotonic()
@@ -120,8 +124,18 @@ def _handed(kata: Kata, mistake: Mistake) -> Handed:
         return _left_out(mistake, "accepts bad input")
     if mistake.forward is None and not pair:
         return _left_out(mistake, "lies in a backward")
+    asked = (mistake.id, kata.without, *(str(signature) for signature in _signatures(kata).values()))
+    if asked not in _ASKED:  # katas that ask for the same function judge it in the same way
+        _ASKED[asked] = _judged(kata, mistake)
+    return _ASKED[asked]
+
+
+_ASKED: dict[tuple[Any, ...], Handed] = {}
+
+
+def _judged(kata: Kata, mistake: Mistake) -> Handed:
     candidate = as_candidate(kata, mistake)
-    verdict = _verdict(candidate, answer)
+    verdict = by_op.judged(candidate, source_of(kata).formula)
     if verdict.passed:
         why = _why_unseen(mistake)
         if why:
@@ -170,10 +184,6 @@ def as_candidate(kata: Kata, mistake: Mistake) -> Candidate:
     return by_op.candidate_of(kata, functions)
 
 
-def _verdict(candidate: Candidate, answer: Answer) -> Verdict:
-    return by_op.judged(candidate, answer.source.formula)
-
-
 def _rightly(candidate: Candidate, mistake: Mistake, verdict: Verdict) -> bool:
     """Itself, one that answers as it does wherever the kata looks, or the stage and the kind that it is labelled with."""
     if not verdict.findings:
@@ -217,15 +227,18 @@ def _why_unseen(mistake: Mistake) -> str:
 
 
 def run_all(names: Sequence[str], told: Callable[[Row], None]) -> list[Row]:
-    """Every kata on every core, the slow ones first; in the order of the course."""
+    """Every kata on every core, those of one op in one process, the slow ops first; in the order of the course."""
     wanted = [kata for kata in KATAS if not names or kata.name in names]
-    slow_first = sorted(wanted, key=lambda kata: kata.like not in SLOW)
+    groups: dict[str, list[str]] = {}
+    for kata in sorted(wanted, key=lambda kata: SLOW.index(kata.like) if kata.like in SLOW else len(SLOW)):
+        groups.setdefault(kata.like or kata.name, []).append(kata.name)
     found: dict[str, Row] = {}
     with ProcessPoolExecutor(os.cpu_count(), get_context("spawn")) as pool:
-        waiting = {pool.submit(row_of, kata.name): kata.name for kata in slow_first}
+        waiting = [pool.submit(rows_of, group) for group in groups.values()]
         for done in as_completed(waiting):
-            found[waiting[done]] = done.result()
-            told(found[waiting[done]])
+            for row in done.result():
+                found[row.kata] = row
+                told(row)
     return [found[kata.name] for kata in wanted]
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,8 @@ class Rounding:
             return type(value)(map(self, value)) if type(value) in (tuple, list) else value
         if isinstance(value, dict):
             return {name: self(each) for name, each in value.items()}
+        if isinstance(value, complex | np.complexfloating) or getattr(getattr(value, "dtype", None), "kind", "") == "c":
+            return self(np.real(value)) + 1j * self(np.imag(value))
         floating = isinstance(value, float | np.floating) or (isinstance(value, np.ndarray) and value.dtype.kind == "f")
         if not floating:
             return value
@@ -67,14 +70,14 @@ def namespace_of(code: str) -> dict[str, Any]:
     return found
 
 
-def shaken_function(code: str, function: str, rounding: Rounding) -> Callable[..., Any]:
-    """The function of a file with every operation's result moved."""
-    tree = ast.parse(code)
+@cache
+def _shaken(code: str, function: str) -> tuple[Callable[..., Any], Rounding]:
+    """The function of a file with every operation's result moved, and what moves them."""
+    tree, rounding = ast.parse(code), Rounding(0)
     tree.body = [_EveryLine().visit(node) if isinstance(node, ast.FunctionDef) else node for node in tree.body]
     found: dict[str, Any] = {"__name__": "solution", HOOK: rounding}
     exec(compile(ast.fix_missing_locations(tree), "solution", "exec"), found)
-    shaken: Callable[..., Any] = found[function]
-    return shaken
+    return found[function], rounding
 
 
 def in_extended(value: Any) -> Any:
@@ -104,14 +107,16 @@ def is_floating(value: Any) -> bool:
 def budgets(code: str, function: str, keywords: dict[str, Any], truth: Any) -> dict[str, Array]:
     """For every floating leaf of the truth, how far a right answer may be from it."""
     exact = {place: np.asarray(value, ORACLE) for place, value in leaves(truth, "") if is_floating(value)}
-    squares = {place: np.zeros(value.shape) for place, value in exact.items()}
+    if not exact:
+        return {}
+    shaken, rounding = _shaken(code, function)
+    squares = {place: np.zeros(value.shape, ORACLE) for place, value in exact.items()}  # of 1e-240, too
     with np.errstate(all="ignore"):
         for run in range(RUNS):
-            rounding = Rounding(run)
-            answer = dict(leaves(shaken_function(code, function, rounding)(**rounding(keywords)), ""))
+            rounding.rng = np.random.default_rng(run)
+            answer = dict(leaves(shaken(**rounding(keywords)), ""))
             for place, value in exact.items():
-                apart = np.asarray(answer[place], ORACLE) - value if place in answer else np.inf
-                same = np.asarray(answer.get(place), ORACLE) == value  # infinities
-                squares[place] += np.where(same, 0.0, np.asarray(apart, np.float64)) ** 2
+                got = np.asarray(answer.get(place, np.nan), ORACLE)
+                squares[place] += np.where(got == value, ORACLE(0), got - value) ** 2  # infinities are equal
     tiny = PRECISIONS["float64"].tiny
-    return {place: FACTOR * np.sqrt(square / RUNS) + tiny for place, square in squares.items()}
+    return {place: np.asarray(FACTOR * np.sqrt(s / RUNS) + tiny, np.float64) for place, s in squares.items()}
