@@ -129,6 +129,7 @@ def judge_functions(
             if raising in guard.errors and wrong.findings and wrong.findings[0].code == "raises":
                 wrong = raised(answer, *guard.errors[raising])
     elif kata.part:
+        watch("diagnosis: laws")
         wrong = by_part.judged(functions[kata.function], kata.part)
     else:
         watch("diagnosis: calls")

@@ -25,8 +25,8 @@ WORDS: dict[str, tuple[str, str]] = {
         "`gemelos dojo check`.",
     ),
     "started_again": (
-        "{folder}/: {new} files added, {kept} left as they are.",
-        "{folder}/: {new} archivos añadidos, {kept} quedan como están.",
+        "{folder}/: files added: {new}; left as they are: {kept}.",
+        "{folder}/: archivos añadidos: {new}; quedan como están: {kept}.",
     ),
     "on_the_way": (
         "`gemelos dojo watch` checks at every save, `gemelos dojo hint` helps in four steps, and `gemelos dojo list` shows "

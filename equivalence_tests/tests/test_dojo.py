@@ -113,7 +113,7 @@ def test_start_never_writes_over_anything(dojo):
     progress.update(Path("katas"), lambda before: before.with_state("rnn", State(True, 2, 1)))
     status, said = dojo("start")
     assert status == 0
-    assert f"1 archivos añadidos, {len(KATAS)} quedan" in said
+    assert f"añadidos: 1; quedan como están: {len(KATAS)}" in said
     assert mine.read_text() == "# mine\n"
     assert other.exists()
     assert progress.read(Path("katas")).of("rnn").passed
