@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from equivalence_tests.candidate import Candidate
 from equivalence_tests.dojo import by_check, by_op, by_part, by_value, limits, scan
 from equivalence_tests.dojo.guard import Guard
 from equivalence_tests.dojo.katas import Kata
@@ -18,6 +19,7 @@ from equivalence_tests.implementations import one_line
 
 MEMORY = 3  # GiB that an answer may take
 Watch = Callable[[str], None]
+Functions = dict[str, Callable[..., Any]]
 
 
 @dataclass(frozen=True)
@@ -112,46 +114,56 @@ def judge(answer: Answer, guard: Guard, watch: Watch, picture: str = "") -> Verd
     return judge_functions(answer, functions, guard, watch, picture)
 
 
-def judge_functions(
-    answer: Answer, functions: dict[str, Callable[..., Any]], guard: Guard, watch: Watch, picture: str = ""
-) -> Verdict:
+def judge_functions(answer: Answer, functions: Functions, guard: Guard, watch: Watch, picture: str = "") -> Verdict:
     """The functions of an answer, by whichever judge the kata has; then the limits that it sets."""
-    kata, candidate, wrong = answer.kata, None, None
-    if kata.like:
-        try:
-            candidate = by_op.candidate_of(kata, functions)
-        except ValueError as error:
-            return Verdict("signature", {"name": kata.function, "error": str(error)})
-        wrong = by_op.returns_wrongly(candidate, guard, kata.function)
-        if wrong is None:
-            wrong = by_op.judged(candidate, answer.source.formula, watch)
-            raising = wrong.numbers.get("raised", "")
-            if raising in guard.errors and wrong.findings and wrong.findings[0].code == "raises":
-                wrong = raised(answer, *guard.errors[raising])
-    elif kata.part:
-        watch("diagnosis: laws")
-        wrong = by_part.judged(functions[kata.function], kata.part)
-    else:
-        watch("diagnosis: calls")
-        try:
-            wrong = by_check.judged(functions[kata.function], kata.function, answer.source)
-        except BaseException as error:
-            if one_line(error) not in guard.errors:
-                raise
-            wrong = raised(answer, error, guard.line_of(error))
-    if kata.part and not wrong.passed and guard.errors:
-        wrong = raised(answer, *next(iter(guard.errors.values())))
-    if wrong.passed:
+    kata = answer.kata
+    judged_by = _by_op if kata.like else _by_part if kata.part else _by_check
+    verdict, candidate = judged_by(answer, functions, guard, watch)
+    if verdict.passed:
         watch("limits")
-        beyond = limits.exceeded(kata.limit, answer.tree, kata.function, str(answer.path), candidate)
-        return beyond or wrong
+        return limits.exceeded(kata.limit, answer.tree, kata.function, str(answer.path), candidate) or verdict
     if kata.kind == "bug" and answer.unchanged:
-        return Verdict("unchanged", {"file": answer.path.name}, example=wrong.example)
+        return Verdict("unchanged", {"file": answer.path.name}, example=verdict.example)
     if picture and candidate is not None and candidate.kind == "pair":
         watch("diagnosis: picture")
         if by_op.picture(candidate, Path(picture)):
-            return replace(wrong, picture=picture)
-    return wrong
+            return replace(verdict, picture=picture)
+    return verdict
+
+
+def _by_op(answer: Answer, functions: Functions, guard: Guard, watch: Watch) -> tuple[Verdict, Candidate | None]:
+    kata = answer.kata
+    try:
+        candidate = by_op.candidate_of(kata, functions)
+    except ValueError as error:
+        return Verdict("signature", {"name": kata.function, "error": str(error)}), None
+    wrong = by_op.returns_wrongly(candidate, guard, kata.function)
+    if wrong is not None:
+        return wrong, None
+    verdict = by_op.judged(candidate, answer.source.formula, watch)
+    said = verdict.numbers.get("raised", "")
+    if said in guard.errors and verdict.findings and verdict.findings[0].code == "raises":
+        return raised(answer, *guard.errors[said]), None
+    return verdict, candidate
+
+
+def _by_part(answer: Answer, functions: Functions, guard: Guard, watch: Watch) -> tuple[Verdict, Candidate | None]:
+    watch("diagnosis: laws")
+    verdict = by_part.judged(functions[answer.kata.function], answer.kata.part)
+    if not verdict.passed and guard.errors:
+        return raised(answer, *next(iter(guard.errors.values()))), None
+    return verdict, None
+
+
+def _by_check(answer: Answer, functions: Functions, guard: Guard, watch: Watch) -> tuple[Verdict, Candidate | None]:
+    watch("diagnosis: calls")
+    name = answer.kata.function
+    try:
+        return by_check.judged(functions[name], name, answer.source), None
+    except BaseException as error:
+        if one_line(error) not in guard.errors:  # it is not the learner's
+            raise
+        return raised(answer, error, guard.line_of(error)), None
 
 
 def raised(answer: Answer, error: BaseException, line: int) -> Verdict:
