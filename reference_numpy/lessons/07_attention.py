@@ -80,12 +80,12 @@ given = {"X": X, "dC": np.zeros((n, d))}
 assert budget_used("simple_attention", given, C=looped) <= 1.0
 assert budget_used("simple_attention", given, C=softmax(X @ X.T) @ X) <= 1.0  # the same, at once
 untrained = softmax(X @ X.T)
-assert untrained[CAT].argmax() == CAT
-assert untrained[MAT].argmax() == MAT
+assert np.array_equal(untrained.argmax(1), np.arange(n))
 
 # %% [markdown] lang="en"
-# Everybody looks at himself first: nothing is as similar to $x_m$ as $x_m$. And $\omega_{mp} = \omega_{pm}$, so "cat"
-# cannot ask "fat" for anything that "fat" does not ask back. There is nothing to learn either.
+# Every token looks at itself first: all are equally long here, and nothing is as similar to $x_m$ as $x_m$. And
+# $\omega_{mp} = \omega_{pm}$, so "cat" cannot ask "fat" for anything that "fat" does not ask back. There is nothing to
+# learn either.
 #
 # ## Query, key and value
 #
@@ -105,8 +105,9 @@ assert untrained[MAT].argmax() == MAT
 # Five products and one transposition for all tokens at once. (Why the scores are divided by $\sqrt{c}$: lesson 08.)
 
 # %% [markdown] lang="es"
-# Cada cual se mira primero a sí mismo: nada se parece tanto a $x_m$ como $x_m$. Y $\omega_{mp} = \omega_{pm}$, así que
-# «cat» no puede pedirle a «fat» nada que «fat» no le pida a él. Tampoco hay nada que aprender.
+# Cada token se mira primero a sí mismo: aquí todos tienen la misma longitud, y nada se parece tanto a $x_m$ como $x_m$.
+# Y $\omega_{mp} = \omega_{pm}$, así que «cat» no puede pedirle a «fat» nada que «fat» no le pida a él. Tampoco hay nada
+# que aprender.
 #
 # ## Query, key y value
 #
@@ -138,7 +139,7 @@ def self_attention(X, Wq, Wk, Wv):
 c, e = 3, 4
 Wq, Wk, Wv = np.zeros((d, c)), np.zeros((d, c)), np.zeros((d, e))
 Wq[0, 0] = 2.0  # a noun asks for what describes
-Wq[4, 1] = Wq[5, 2] = 3.0  # everybody asks for neighbours
+Wq[4, 1] = Wq[5, 2] = 3.0  # every token asks for its neighbours
 Wk[1, 0] = Wk[4, 1] = Wk[5, 2] = 1.0
 Wv[:4] = np.eye(4)
 C, cache = self_attention(X, Wq, Wk, Wv)
