@@ -129,7 +129,7 @@ assert np.linalg.matrix_rank(P) == 2
 #
 # Lo que ve una cámara es una pirámide sin punta, entre un plano cercano a profundidad 1 y uno lejano a profundidad 3.
 # Lo lejano se ve pequeño: la pantalla muestra $x/z$ e $y/z$. Dividir no es lineal, así que ninguna matriz de 3 x 2 lo
-# hace; pero una de 4 x 4 lo hace todo menos la división, si cada punto lleva un 1 como cuarta coordenada. Divide entre
+# hace; pero una de 4 x 4 lo hace todo, menos la división, si cada punto lleva un 1 como cuarta coordenada. Divide entre
 # el cuarto número que sale:
 #
 # $$(x,\ y,\ z,\ 1)\, F = (x,\ y,\ 2z - 3,\ z) \qquad\to\qquad (x/z,\ y/z,\ 2 - 3/z)$$
@@ -227,7 +227,7 @@ print(Omega)
 # $$dW_{q,ik} = \sum_t dQ_{tk} \frac{\partial Q_{tk}}{\partial W_{q,ik}} = \sum_t X_{ti}\, dQ_{tk}
 # \qquad\qquad dX_{ti} = \sum_k dQ_{tk}\, W_{q,ik}$$
 #
-# El índice que se suma tiene que quedar dentro: eso solo ya decide dónde va la transposición.
+# El índice que se suma tiene que quedar dentro: eso basta para decidir dónde va la transposición.
 #
 # $$dW_q = X^T dQ \qquad\qquad dX = dQ\, W_q^T$$
 #

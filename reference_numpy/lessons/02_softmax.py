@@ -4,8 +4,8 @@
 # **The question.** Softmax turns a row of scores into weights that sum to 1. The loss wishes the third weight were a
 # little larger. Which scores must move, and by how much?
 #
-# All of them: the weights share one sum, so no score moves alone. That sharing is the whole difficulty of this
-# backward, and in the end it is one line of code.
+# All of them: the weights share one sum, so no weight moves alone, and every score moves every weight. That sharing is
+# the whole difficulty of this backward, and in the end it is one line of code.
 
 # %% [markdown] lang="es"
 # # Softmax y su jacobiana
@@ -13,8 +13,8 @@
 # **La pregunta.** Softmax convierte una fila de puntuaciones en pesos que suman 1. La pérdida quiere que el tercer peso
 # sea un poco mayor. ¿Qué puntuaciones tienen que moverse, y cuánto?
 #
-# Todas: los pesos comparten una suma, así que ninguna puntuación se mueve sola. Ahí está toda la dificultad de este
-# paso hacia atrás, y al final cabe en una línea de código.
+# Todas: los pesos comparten una suma, así que ningún peso se mueve solo, y cada puntuación los mueve a todos. Ahí está
+# toda la dificultad de este paso hacia atrás, y al final cabe en una línea de código.
 
 # %%
 import matplotlib.pyplot as plt
@@ -89,7 +89,7 @@ print(softmax(X)[0])
 #
 # Para comprobarla, da un paso por el eje imaginario: $f(x + ih) = f(x) + ih f'(x)$ salvo términos en $h^2$. Con
 # $h = 2^{-66}$ el cuadrado queda muy por debajo de la última cifra y, como no se resta nada, $\mathrm{imag}(f)/h$ es la
-# derivada con toda la precisión.
+# derivada con precisión completa.
 
 # %%
 A = softmax(X)[0]
@@ -113,9 +113,9 @@ print(J)
 # $$dX_j = \sum_i dA_i \frac{\partial A_i}{\partial X_j} = \sum_i dA_i A_i\, 1[i = j] - \sum_i dA_i A_i A_j
 # = A_j \Big(dA_j - \sum_i A_i\, dA_i\Big)$$
 #
-# The sum does not depend on $j$: it is one number for the row, the mean of the upstream gradient as $A$ weighs it. A
-# score is pushed up where its gradient is above that mean. And nobody builds $J$: it has $m^2$ numbers, the line needs
-# $m$.
+# The sum does not depend on $j$: it is one number for the row, the mean of the upstream gradient as $A$ weighs it.
+# $dX_j$ is positive exactly where $dA_j$ lies above that mean. And nobody builds $J$: it has $m^2$ numbers, the line
+# needs $m$.
 
 # %% [markdown] lang="es"
 # `budget_used` es la manera de decir «igual» en este curso. Para los datos que recibe calcula, línea por línea, cuánto
@@ -129,9 +129,9 @@ print(J)
 # $$dX_j = \sum_i dA_i \frac{\partial A_i}{\partial X_j} = \sum_i dA_i A_i\, 1[i = j] - \sum_i dA_i A_i A_j
 # = A_j \Big(dA_j - \sum_i A_i\, dA_i\Big)$$
 #
-# La suma no depende de $j$: es un solo número por fila, la media del gradiente que llega con los pesos de $A$. Una
-# puntuación sube donde su gradiente está por encima de esa media. Y nadie construye $J$: tiene $m^2$ números, y la
-# línea necesita $m$.
+# La suma no depende de $j$: es un solo número por fila, la media del gradiente que llega con los pesos de $A$. $dX_j$
+# es positivo justo donde $dA_j$ está por encima de esa media. Y nadie construye $J$: tiene $m^2$ números, y la línea
+# necesita $m$.
 
 # %%
 
@@ -157,7 +157,7 @@ print(dX)
 # gradient at all.
 
 # %% [markdown] lang="es"
-# ## Por qué una llegada de unos da 0
+# ## Por qué, si llegan unos, el gradiente es 0
 #
 # Si `dA` es igual para todos los pesos, el paréntesis es $1 - \sum_i A_i = 0$. No sorprende: entonces la pérdida es la
 # suma de los pesos, que vale 1 sean cuales sean las puntuaciones. Así que una prueba cuya pérdida es `A.sum()` no

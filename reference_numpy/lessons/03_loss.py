@@ -3,16 +3,17 @@
 #
 # **The question.** A model gives a tale of 200 words the probability $10^{-300}$. Is that a bad model?
 #
-# It is a splendid one: each word got about 1 in 32. A probability of a whole text means little before it is taken
-# apart, and how it is taken apart decides what the gradient is divided by.
+# Far from it: that is about 1 in 32 for each word, where a blind guess has 1 in many thousands. The probability of a
+# whole text says little before it is taken apart, and how it is taken apart decides what the gradient is divided by.
 
 # %% [markdown] lang="es"
 # # La pérdida de un modelo de lenguaje
 #
 # **La pregunta.** Un modelo le da a un cuento de 200 palabras la probabilidad $10^{-300}$. ¿Es un mal modelo?
 #
-# Es un modelo magnífico: cada palabra recibió más o menos 1 entre 32. La probabilidad de un texto entero dice poco
-# hasta que se desmonta, y cómo se desmonta decide entre qué número se divide el gradiente.
+# Todo lo contrario: es más o menos 1 entre 32 por palabra, cuando adivinar a ciegas da 1 entre muchos miles. La
+# probabilidad de un texto entero dice poco hasta que se desmonta, y cómo se desmonta decide entre qué número se divide
+# el gradiente.
 
 # %%
 import itertools
@@ -34,8 +35,8 @@ from reference_numpy import softmax, softmax_backward
 # $$p(w_1, \dots, w_T) = \prod_{t=1}^{T-1} p(w_{t+1} \mid w_1, \dots, w_t)$$
 #
 # A product of many small numbers underflows: 400 tokens at 1/8 are $2^{-1200}$, and float64 ends at $2^{-1074}$. So
-# take the logarithm, which makes it a sum. Its negative grows with the length of the text; divided by the number of
-# tokens it does not:
+# take the logarithm, which makes it a sum: the log-likelihood. Its negative grows with the length of the text; divided
+# by the number of tokens it does not:
 #
 # $$\mathrm{loss} = -\frac{1}{M} \sum_{t} \log p(w_{t+1} \mid w_1, \dots, w_t)$$
 
@@ -48,8 +49,8 @@ from reference_numpy import softmax, softmax_backward
 # $$p(w_1, \dots, w_T) = \prod_{t=1}^{T-1} p(w_{t+1} \mid w_1, \dots, w_t)$$
 #
 # Un producto de muchos números pequeños se queda en 0: 400 tokens a 1/8 son $2^{-1200}$, y float64 acaba en
-# $2^{-1074}$. Por eso se toma el logaritmo, que lo convierte en suma. Con el signo cambiado, esa log-verosimilitud
-# crece con la longitud del texto; dividida entre el número de tokens, ya no:
+# $2^{-1074}$. Por eso se toma el logaritmo, que lo convierte en suma: la log-verosimilitud. Con el signo cambiado crece
+# con la longitud del texto; dividida entre el número de tokens, ya no:
 #
 # $$\mathrm{loss} = -\frac{1}{M} \sum_{t} \log p(w_{t+1} \mid w_1, \dots, w_t)$$
 
@@ -83,8 +84,8 @@ assert np.log2(np.full(400, 0.125)).sum() == -1200.0
 # * por tokens: los cuatro en una sola media, $(4 + 1 + 1 + 1)/4 = 1.75$;
 # * por secuencias: una media en cada texto, y la media de ambas, $(4/1 + 3/3)/2 = 2.5$.
 #
-# Ninguna está mal, son dos pérdidas. Excluir el relleno con `ignore_index` da la primera. Si todos los textos miden lo
-# mismo, ambas coinciden, y nadie se da cuenta de cuál es.
+# Ninguna está mal: son dos pérdidas distintas. Excluir el relleno con `ignore_index` da la primera. Si todos los textos
+# miden lo mismo, ambas coinciden, y nadie se da cuenta de cuál se usa.
 
 # %%
 losses = np.array([[4.0, 0.0, 0.0], [1.0, 1.0, 1.0]])
@@ -185,8 +186,8 @@ assert budget_used("cross_entropy", given, loss=by_tokens) <= 1.0
 #
 # $$dx_j = P_j\Big(dP_j - \sum_i P_i\, dP_i\Big) = P_j\Big(-\frac{1[j = t]}{P_t} + 1\Big) = P_j - 1[j = t]$$
 #
-# La misma respuesta, pero por el camino divide entre $P_t$ y lo deshace enseguida. Donde $P_t$ se queda en 0, la
-# pérdida es infinita y el gradiente NaN, justo en el token que el modelo más necesita aprender.
+# La misma respuesta, pero por el camino hay una división entre $P_t$ que se deshace enseguida. Donde $P_t$ se queda en
+# 0, la pérdida es infinita y el gradiente NaN, justo en el token que el modelo más necesita aprender.
 
 # %%
 
@@ -221,7 +222,7 @@ assert np.array_equal(cross_entropy_backward(1.0, cache), [[1.0, -1.0]])
 # %% [markdown] lang="es"
 # ## ¿Qué pérdida es grande?
 #
-# Un modelo que no sabe nada le da a cada token $1/V$, y su pérdida es $\log V$: 11.005 con los 60,198 tokens de un
+# Un modelo que no sabe nada le da a cada token $1/V$, y su pérdida es $\log V$: 11.005 con los 60 198 tokens de un
 # vocabulario real. Ahí debería empezar un modelo sin entrenar, y es una buena primera prueba. No es un máximo: estar
 # seguro y equivocarse cuesta más. La exponencial de la pérdida, la *perplejidad*, se lee como un número de tokens:
 # entre cuántos, igual de probables, duda el modelo.
@@ -261,9 +262,9 @@ plt.show()
 # ## El error que se comete aquí
 #
 # La media se toma sobre todas las filas, relleno incluido, mientras que la pérdida que se muestra solo cuenta tokens de
-# verdad; o el paso hacia atrás divide entre un número y el de adelante entre otro. La dirección del gradiente es
-# correcta y su tamaño no, según la proporción de relleno, que cambia de un lote a otro: es una tasa de aprendizaje que
-# nadie eligió. La pérdida baja igualmente.
+# verdad; o el paso hacia adelante divide entre un número y el paso hacia atrás entre otro. La dirección del gradiente
+# es correcta y su tamaño no, según la proporción de relleno, que cambia de un lote a otro: es una tasa de aprendizaje
+# que nadie eligió. La pérdida baja igualmente.
 
 # %%
 

@@ -54,7 +54,7 @@ from equivalence_tests.dojo.witness import budget_used, complex_step
 #
 # $$Y_{bto} = \sum_i X_{bti} W_{oi} + b_o \qquad\qquad Y = X W^T + b$$
 #
-# Ahora llega `dY`. Pregunta de cada operando a qué salidas llega: sobre ellas suma su gradiente.
+# Ahora llega `dY`. Pregúntale a cada operando a qué salidas llega: sobre ellas suma su gradiente.
 #
 # * $X_{bti}$ llega a las salidas de su propio token, a todas las $o$;
 # * $W_{oi}$ llega a la salida $o$ de **todos** los tokens, todos los $b$ y $t$;
@@ -145,8 +145,8 @@ assert np.array_equal(dW, sum(one_by_one))
 # ## El error que se comete aquí
 #
 # `db = dY.sum(0)`: estaba bien mientras `X` era `(N, d)`, y mal desde que tiene un eje de tiempo. La forma pasa a ser
-# `(T, k)`. Asignado en el sitio daría un error; en `b = b - lr * db` se expande, y desde entonces cada posición tiene
-# un sesgo propio. Con una sola posición, T = 1, hasta los valores son correctos.
+# `(T, k)`. Con una asignación en el sitio daría un error; en `b = b - lr * db`, NumPy lo expande (*broadcasting*), y
+# desde entonces cada posición tiene un sesgo propio. Con una sola posición, T = 1, hasta los valores son correctos.
 
 # %%
 
@@ -205,6 +205,15 @@ print(report.findings[0].code)
 SLOPE, CUBE = math.sqrt(2.0 / math.pi), 0.044715
 
 
+def relu(X):
+    Y = np.where(X.real > 0.0, X, 0.0)
+    return Y, Y
+
+
+def relu_backward(dY, Y):
+    return np.where(Y > 0.0, dY, 0.0)
+
+
 def tanh(X):
     Y = np.tanh(X)
     return Y, Y
@@ -226,7 +235,8 @@ def gelu_backward(dY, cache):
 
 
 x, dy = rng.standard_normal((2, 7))
-for name, forward, backward in (("tanh", tanh, tanh_backward), ("gelu", gelu, gelu_backward)):
+functions = {"relu": (relu, relu_backward), "tanh": (tanh, tanh_backward), "gelu": (gelu, gelu_backward)}
+for name, (forward, backward) in functions.items():
     given = {"X": x, "dY": dy}
     assert budget_used(name, given, dX=backward(dy, forward(x)[1])) <= 1.0
     assert budget_used(name, given, dX=complex_step(lambda X, f=forward: f(X)[0], x, dy)) <= 1.0
@@ -255,16 +265,16 @@ print(report.findings[0].code)
 x = np.linspace(-3.0, 3.0, 301)
 one = np.ones_like(x)
 figure, panels = plt.subplots(1, 3, figsize=(10, 3.2), layout="constrained")
-curves = {
-    "relu": (np.maximum(x, 0.0), np.where(x > 0.0, 1.0, 0.0), None),
-    "tanh": (np.tanh(x), tanh_backward(one, np.tanh(x)), np.where(np.abs(x) < 1.4, 1.0 - x * x, np.nan)),
-    "gelu": (gelu(x)[0], gelu_backward(one, gelu(x)[1]), without_the_3(one, gelu(x)[1])),
+slips = {
+    "tanh": ("1 - x^2", np.where(np.abs(x) < 1.4, 1.0 - x * x, np.nan)),
+    "gelu": ("1, not 3", without_the_3(one, gelu(x)[1])),
 }
-for panel, (name, (value, slope, wrong)) in zip(panels, curves.items(), strict=True):
+for panel, (name, (forward, backward)) in zip(panels, functions.items(), strict=True):
+    value, cache = forward(x)
     panel.plot(x, value, color="0.6", label="f")
-    panel.plot(x, slope, color="#0072b2", label="f'")
-    if wrong is not None:
-        panel.plot(x, wrong, color="#d55e00", linestyle="--", label="1 - x^2" if name == "tanh" else "1, not 3")
+    panel.plot(x, backward(one, cache), color="#0072b2", label="f'")
+    if name in slips:
+        panel.plot(x, slips[name][1], color="#d55e00", linestyle="--", label=slips[name][0])
     panel.set_title(name)
     panel.legend(frameon=False)
 plt.show()

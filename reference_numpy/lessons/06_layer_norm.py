@@ -164,7 +164,7 @@ assert check(layer_norm, like="layer_norm", backward=layer_norm_backward, cases=
 # %% [markdown] lang="es"
 # ## El error que se comete aquí
 #
-# Sacar `scale` $g$ fuera: $g\, r\, (dY - \mathrm{mean}(dY) - N\, \mathrm{mean}(dY \cdot N))$. Así estaba en un
+# Sacar $g$ (`scale`) fuera: $g\, r\, (dY - \mathrm{mean}(dY) - N\, \mathrm{mean}(dY \cdot N))$. Así estaba en un
 # transformer público en NumPy. Está mal porque $g$ cambia de columna en columna y las medias mezclan columnas. Y es
 # *exactamente correcto* mientras todo $g$ vale 1, es decir, al inicializar, que es cuando la gente comprueba sus
 # gradientes. Y aun así entrena.
@@ -200,7 +200,8 @@ print(dX.sum(-1), wrong.sum(-1))  # the row sums tell on it
 # norm, and each one multiplies it by $r$ at most. As the sum of two things varies more than one of them, $r < 1$, and
 # the product shrinks with depth. Measured here for 24 blocks with $f(x) = \tanh(x W)$, once the residual path alone and
 # once the whole gradient. The whole gradient lives in both cases, because these parts hand back about as much as they
-# take. But behind the sum it lives by the grace of its parts alone.
+# take. But with the norm behind the sum it depends on the parts alone: one that hands back little leaves only the path
+# that shrinks.
 
 # %% [markdown] lang="es"
 # ## Antes de la parte o después
@@ -215,7 +216,8 @@ print(dX.sum(-1), wrong.sum(-1))  # the row sums tell on it
 # atraviesa todas las normas, y cada una la multiplica por $r$ como mucho. Como la suma de dos cosas varía más que una
 # sola, $r < 1$, y el producto se encoge con la profundidad. Aquí se mide en 24 bloques con $f(x) = \tanh(x W)$: el
 # camino residual solo y el gradiente entero. El gradiente entero vive en ambos casos, porque estas partes devuelven más
-# o menos lo que toman. Pero con la norma detrás de la suma vive solo por gracia de sus partes.
+# o menos lo que toman. Pero con la norma detrás de la suma depende solo de las partes: si devuelven poco, solo queda el
+# camino que se encoge.
 
 # %%
 blocks, width = 24, 64

@@ -41,8 +41,8 @@ from equivalence_tests.dojo.witness import budget_used, complex_step
 # %% [markdown] lang="es"
 # ## Siete tokens, hechos a mano
 #
-# Aquí un embedding tiene seis entradas, para que cada una se pueda leer: es un sustantivo, describe, es un verbo, es
-# una palabra pequeña; y la posición como un ángulo, cuyo coseno y seno cumplen que
+# Aquí un embedding tiene seis entradas, para que cada una se pueda leer: si es un sustantivo, si describe, si es un
+# verbo, si es una palabra pequeña; y la posición como un ángulo, cuyo coseno y seno cumplen que
 # $\cos a \cos b + \sin a \sin b = \cos(a - b)$: el producto escalar de dos posiciones es grande entre vecinos. Un
 # modelo entrenado encuentra rasgos así por su cuenta, con menos orden.
 #
@@ -113,8 +113,8 @@ assert np.array_equal(untrained.argmax(1), np.arange(n))
 #
 # Por eso cada token aparece en tres papeles, cada uno con su propia matriz (lección 01): $q_m = x_m W_q$ pregunta,
 # $k_p = x_p W_k$ responde y $v_p = x_p W_v$ es lo que se entrega. A mano: la query de un sustantivo pide una palabra
-# que describa, y todos piden a sus vecinos; la key dice si la palabra describe y dónde está; el value dice qué clase de
-# palabra es.
+# que describa, y cada token busca a sus vecinos; la key dice si la palabra describe y dónde está; el value dice qué
+# clase de palabra es.
 #
 # $$\Omega_{mp} = \sum_k Q_{mk} K_{pk} \qquad\qquad A = \mathrm{softmax}(\Omega / \sqrt{c}) \qquad\qquad
 # C_{mk} = \sum_p A_{mp} V_{pk}$$
@@ -191,7 +191,8 @@ assert budget_used("self_attention", given, C=loops_C) <= 1.0
 # %% [markdown] lang="es"
 # ## El paso hacia atrás, con índices
 #
-# Camina hacia atrás desde `dC`. En cada línea se le pregunta a un operando a qué números llega, y sobre ellos se suma.
+# Recorre el camino de vuelta desde `dC`. En cada línea se le pregunta a un operando a qué números llega, y sobre ellos
+# se suma.
 #
 # **C = A V.** El peso $A_{mp}$ llega a la fila $m$ de $C$, a todos los $k$; el valor $V_{pk}$, a la columna $k$ en
 # todas las filas $m$:
@@ -240,8 +241,8 @@ assert budget_used("attention_stages", stages, dQ=loops_dQ, dK=loops_dK, dV=loop
 #
 # $$dQ = d\Omega\, K \qquad dK = d\Omega^T Q \qquad dX = dQ\, W_q^T + dK\, W_k^T + dV\, W_v^T \qquad dW_q = X^T dQ$$
 #
-# With a batch in front, the products of $X$ and the weights sum over its tokens, too: all rows below each other (lesson
-# 04).
+# $dW_k$ and $dW_v$ are made like $dW_q$. With a batch in front, the products of $X$ and the weights sum over its
+# tokens, too: all rows below each other (lesson 04).
 
 # %% [markdown] lang="es"
 # ## El paso hacia atrás, con matrices
@@ -252,8 +253,8 @@ assert budget_used("attention_stages", stages, dQ=loops_dQ, dK=loops_dK, dV=loop
 #
 # $$dQ = d\Omega\, K \qquad dK = d\Omega^T Q \qquad dX = dQ\, W_q^T + dK\, W_k^T + dV\, W_v^T \qquad dW_q = X^T dQ$$
 #
-# Con un lote delante, los gradientes de los pesos suman también sobre los tokens del lote: todas las filas, una debajo
-# de otra (lección 04).
+# $dW_k$ y $dW_v$ se hacen como $dW_q$. Con un lote delante, los gradientes de los pesos suman también sobre los tokens
+# del lote: todas las filas, una debajo de otra (lección 04).
 
 # %%
 
@@ -307,7 +308,8 @@ plt.show()
 # * The scale is in the forward and not in the backward: `dQ` and `dK` come out $\sqrt{c}$ times too large, `dV` is
 #   right.
 # * `dX` is assigned three times and not added up: only the value's share is left. Shapes fit, the loss still goes down.
-# * `axis=1`: the keys of one matrix, but the queries of a batch of matrices. `axis=-1` means the keys in both.
+# * `axis=1` runs over the keys of one matrix, but over the queries of a batch of matrices; `axis=-1` means the keys in
+#   both.
 #
 # Two rules for proofreading: every row of `dS` sums to 0, and so `dK` sums to 0 over the keys. Adding one vector to all
 # keys changes a whole row of scores alike, and softmax does not notice.
@@ -318,7 +320,8 @@ plt.show()
 # * La escala está hacia adelante y falta hacia atrás: `dQ` y `dK` salen $\sqrt{c}$ veces más grandes, y `dV` está bien.
 # * `dX` se asigna tres veces en vez de sumarse: solo queda la parte del value. Las formas encajan y la pérdida baja
 #   igualmente.
-# * `axis=1`: las keys de una matriz, pero las queries de un lote de matrices. `axis=-1` son las keys en los dos casos.
+# * `axis=1` recorre las keys de una matriz, pero las queries de un lote de matrices; `axis=-1` recorre las keys en los
+#   dos casos.
 #
 # Dos reglas para repasar: cada fila de `dS` suma 0, y por eso `dK` suma 0 sobre las keys. Sumar un mismo vector a todas
 # las keys cambia por igual toda una fila de puntuaciones, y softmax no se entera.
