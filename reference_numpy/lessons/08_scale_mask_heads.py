@@ -174,7 +174,7 @@ assert medians[1, -1] < 1e-4 * medians[0, -1]
 # paso hacia atrás.
 #
 # **El error típico** es olvidarla en el paso hacia atrás. ¿Cómo se nota? Todas las entradas de $dQ$ y $dK$ salen
-# exactamente $\sqrt c$ veces demasiado grandes: 2,8284 con $c = 8$. Un coseno no ve nada, y un entrenamiento con AdamW
+# exactamente $\sqrt c$ veces demasiado grandes: 2.8284 con $c = 8$. Un coseno no ve nada, y un entrenamiento con AdamW
 # casi nada.
 
 # %%

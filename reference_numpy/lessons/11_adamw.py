@@ -87,7 +87,7 @@ print("sum of the weights:", ((1.0 - beta) * beta ** np.arange(len(g))).sum(), "
 #
 # Las dos medias empiezan demasiado pequeñas; entonces los primeros pasos serán demasiado pequeños, ¿no? Toma $g = 1$
 # todo el tiempo. Así, $m_t = 1 - \beta_1^t$ y $v_t = 1 - \beta_2^t$; con la corrección, cada paso mide $\eta$. Sin ella
-# mide $\eta\,(1 - \beta_1^t) / \sqrt{1 - \beta_2^t}$, y con $t = 1$ eso es $0{,}1 / \sqrt{0{,}001} = 3{,}16$: demasiado
+# mide $\eta\,(1 - \beta_1^t) / \sqrt{1 - \beta_2^t}$, y con $t = 1$ eso es $0.1 / \sqrt{0.001} = 3.16$: demasiado
 # *grande*, porque $v$ se queda corto mucho más que $m$. Tarda unos miles de pasos en asentarse.
 
 # %%

@@ -54,7 +54,7 @@ assert (np.abs(shares - P) <= 5 * np.sqrt(P * (1 - P) / N)).all()  # and the imp
 # ## ¿Por qué no siempre el mejor?
 #
 # La elección voraz (*greedy*) toma en cada paso el mayor $P$, y ese no es el *texto* más probable. Bastan dos pasos
-# para verlo: después de `a` (0,6) el modelo duda; después de `b` (0,4) está seguro.
+# para verlo: después de `a` (0.6) el modelo duda; después de `b` (0.4) está seguro.
 
 # %%
 first = {"a": 0.6, "b": 0.4}
@@ -194,8 +194,8 @@ assert np.isfinite(top_k(equal, 2)).sum() == 2
 # ## La penalización por repetición
 #
 # Los modelos pequeños dan vueltas en círculo. El remedio: a un token que ya ha salido $c$ veces se le baja el logit, $l
-# / \gamma^c$ si $l$ es positivo y $l \cdot \gamma^c$ si es negativo. Dividir siempre es el error: $-1 / 1{,}2 =
-# -0{,}83$ es *mayor*, y el token sale más a menudo. Fíjate, además, en que a softmax le da igual dónde esté el cero de
+# / \gamma^c$ si $l$ es positivo y $l \cdot \gamma^c$ si es negativo. Dividir siempre es el error: $-1 / 1.2 =
+# -0.83$ es *mayor*, y el token sale más a menudo. Fíjate, además, en que a softmax le da igual dónde esté el cero de
 # los logits, y a esta regla no: suma 5 a todos los logits y hará otra cosa.
 
 # %%
