@@ -99,7 +99,7 @@ BACKWARD = (
         "dOmega",
         "dΩ = dS / √2",
         (0, 0),
-        "The scale again. Without it all below is {root} times too large.",
+        "The scale again. Without it, dQ and dK are {root} times too large.",
         "Otra vez la escala. Sin ella, dQ y dK salen {root} veces mayores.",
     ),
     Step(
