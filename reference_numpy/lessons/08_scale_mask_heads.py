@@ -1,14 +1,14 @@
 # %% [markdown] lang="en"
 # # Scale, mask, heads
 #
-# Attention divides its scores by $\sqrt{c}$, hides the future with $-\infty$ and works in several heads at once. What
-# would break without each of the three, and would anybody notice?
+# **The question.** Attention divides its scores by $\sqrt{c}$, hides the future with $-\infty$ and works in several
+# heads at once. What would break without each of the three, and would anybody notice?
 
 # %% [markdown] lang="es"
 # # Escala, máscara, cabezas
 #
-# La atención divide sus puntuaciones entre $\sqrt{c}$, oculta el futuro con $-\infty$ y trabaja con varias cabezas a la
-# vez. ¿Qué se estropearía sin cada una de estas tres cosas? ¿Y se daría cuenta alguien?
+# **La pregunta.** La atención divide sus puntuaciones entre $\sqrt{c}$, oculta el futuro con $-\infty$ y trabaja con
+# varias cabezas a la vez. ¿Qué se estropearía sin cada una de estas tres cosas? ¿Y se daría cuenta alguien?
 
 # %%
 import math
@@ -17,17 +17,12 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from equivalence_tests import check_backward
+from equivalence_tests.dojo.witness import budget_used
 from reference_numpy import attention, attention_backward, attention_stages, multi_head_attention, softmax
 
 rng = np.random.default_rng(8)
 U = 2.0**-53  # the unit roundoff of float64
 BLUE, VERMILION = "#0072b2", "#d55e00"
-
-
-def agree(got, want, *sums):
-    """Two evaluations of one formula, whose sums have these lengths one after the other: each costs (k + 1) u at most."""
-    bound = 2 * sum(k + 1 for k in sums) * U * max(1.0, np.abs(want).max())
-    assert np.abs(got - want).max() <= bound, (np.abs(got - want).max(), bound)
 
 # %% [markdown] lang="en"
 # ## How large is a score?
@@ -35,7 +30,8 @@ def agree(got, want, *sums):
 # A score is $\omega = \sum_a q_a k_a$, a sum of $c$ products. Let all $q_a$ and $k_a$ be independent, with mean 0 and
 # variance 1. Then
 #
-# $$E[\omega] = \sum_a E[q_a]\,E[k_a] = 0, \qquad E[\omega^2] = \sum_{a,b} E[q_a q_b]\,E[k_a k_b] = \sum_a 1 \cdot 1 = c,$$
+# $$E[\omega] = \sum_a E[q_a]\,E[k_a] = 0, \qquad
+# E[\omega^2] = \sum_{a,b} E[q_a q_b]\,E[k_a k_b] = \sum_a 1 \cdot 1 = c,$$
 #
 # because only the terms with $a = b$ survive. Scores have the size $\sqrt c$: a head of width 64 has scores eight times
 # as large as one of width 1, for no reason that lies in the text. The code draws pairs and compares; the mean of $N$
@@ -48,7 +44,8 @@ def agree(got, want, *sums):
 # Una puntuación es $\omega = \sum_a q_a k_a$, una suma de $c$ productos. Supón que todos los $q_a$ y $k_a$ son
 # independientes, de media 0 y varianza 1. Entonces
 #
-# $$E[\omega] = \sum_a E[q_a]\,E[k_a] = 0, \qquad E[\omega^2] = \sum_{a,b} E[q_a q_b]\,E[k_a k_b] = \sum_a 1 \cdot 1 = c,$$
+# $$E[\omega] = \sum_a E[q_a]\,E[k_a] = 0, \qquad
+# E[\omega^2] = \sum_{a,b} E[q_a q_b]\,E[k_a k_b] = \sum_a 1 \cdot 1 = c,$$
 #
 # porque solo sobreviven los términos con $a = b$. Las puntuaciones tienen el tamaño $\sqrt c$: con cabezas de anchura
 # 64 son ocho veces mayores que con anchura 1, y el texto no tiene nada que ver en ello. El código sortea parejas y
@@ -182,10 +179,10 @@ n, c = 5, 8
 Q, K, V, dC = rng.standard_normal((4, n, c))
 dQ, dK, dV = attention_backward(dC, attention(Q, K, V)[1])
 without = attention_stages(Q, K, V, dC).dS @ K  # dQ, had the scale been forgotten
-agree(without, math.sqrt(8.0) * dQ, n, c, n, n)
+assert budget_used("attention", {"Q": Q, "K": K, "V": V, "dC": dC}, dQ=without / math.sqrt(8.0)) <= 1.0
 cosine = (without * dQ).sum() / (np.linalg.norm(without) * np.linalg.norm(dQ))
 print("factor", np.linalg.norm(without) / np.linalg.norm(dQ), "  cosine", cosine)
-agree(cosine, 1.0, n, c, n, n, n * c)
+assert abs(cosine - 1.0) <= 2 * (n * c + 4) * U  # a sum of n c products over two roots of such sums
 
 # %% [markdown] lang="en"
 # ## The causal mask: why minus infinity before, and not zero after
@@ -226,7 +223,7 @@ def after(S):
 
 print("row sums, zero after:    ", after(S).sum(-1).round(3))
 print("row sums, -inf before:   ", before(S).sum(-1).round(3))
-agree(before(S).sum(-1), np.ones(n), n, n)
+assert np.abs(before(S).sum(-1) - 1.0).max() <= 2 * (n + 4) * U  # each weight to (n + 4) u, and then their sum
 assert (after(S).sum(-1)[:-1] < 1.0).all()
 
 other = S.copy()
@@ -300,6 +297,7 @@ assert np.isnan(softmax(np.full(n, -np.inf))[0]).all()
 # mismo modo, $dQ^h$, $dK^h$, $dV^h$ se *juntan* y se encuentran con $W_q$, $W_k$, $W_v$ en un producto cada una.
 # Repartir y juntar solo mueven números: cada operación es el paso hacia atrás de la otra.
 
+
 # %%
 def split(X, H):
     """(..., n, H c) -> (..., H, n, c)"""
@@ -348,7 +346,8 @@ alone = [
     attention(X @ Wq[:, own], X @ Wk[:, own], X @ Wv[:, own], causal=True)[0]
     for own in (slice(h * c, (h + 1) * c) for h in range(H))
 ]
-agree(np.concatenate(alone, -1) @ Wo, Y, d, c, n, n, H * c)
+given = {"X": X, "Wq": Wq, "Wk": Wk, "Wv": Wv, "Wo": Wo, "num_heads": H, "causal": True, "dY": np.zeros((n, k))}
+assert budget_used("multi_head_attention", given, Y=np.concatenate(alone, -1) @ Wo) <= 1.0
 
 
 def mixed(X):

@@ -1,14 +1,14 @@
 # %% [markdown] lang="en"
 # # The block and the GPT
 #
-# A GPT is a pile of parts whose backwards we have. Two questions are left: how does a gradient pass through so many
-# layers and still arrive, and what happens where one number is used twice?
+# **The question.** A GPT is a pile of parts whose backwards we have. Two questions are left: how does a gradient pass
+# through so many layers and still arrive, and what happens where one number is used twice?
 
 # %% [markdown] lang="es"
 # # El bloque y el GPT
 #
-# Un GPT es una pila de piezas cuyos pasos hacia atrás ya conocemos. Quedan dos preguntas: ¿cómo atraviesa un gradiente
-# tantas capas sin perderse?, ¿y qué pasa cuando un mismo número se usa dos veces?
+# **La pregunta.** Un GPT es una pila de piezas cuyos pasos hacia atrás ya conocemos. Quedan dos preguntas: ¿cómo
+# atraviesa un gradiente tantas capas sin perderse?, ¿y qué pasa cuando un mismo número se usa dos veces?
 
 # %%
 import math

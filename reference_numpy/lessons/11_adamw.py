@@ -1,14 +1,14 @@
 # %% [markdown] lang="en"
 # # AdamW and clipping
 #
-# A gradient says in which direction the loss falls. It does not say how far to go: its size depends on units, on the
-# batch, on the scale of a layer. How long should a step be?
+# **The question.** A gradient says in which direction the loss falls. It does not say how far to go: its size depends
+# on units, on the batch, on the scale of a layer. How long should a step be?
 
 # %% [markdown] lang="es"
 # # AdamW y el recorte
 #
-# Un gradiente dice en qué dirección baja la pérdida. No dice cuánto hay que avanzar: su tamaño depende de las unidades,
-# del lote, de la escala de una capa. ¿Qué longitud debe tener un paso?
+# **La pregunta.** Un gradiente dice en qué dirección baja la pérdida. No dice cuánto hay que avanzar: su tamaño depende
+# de las unidades, del lote, de la escala de una capa. ¿Qué longitud debe tener un paso?
 
 # %%
 import math

@@ -1,12 +1,14 @@
 # %% [markdown] lang="en"
 # # Sampling
 #
-# A language model answers with a probability for every token of its vocabulary. One of them has to be written. Which?
+# **The question.** A language model answers with a probability for every token of its vocabulary. One of them has to be
+# written. Which?
 
 # %% [markdown] lang="es"
 # # Elegir el token siguiente
 #
-# Un modelo de lenguaje responde con una probabilidad para cada token de su vocabulario. Hay que escribir uno. ¿Cuál?
+# **La pregunta.** Un modelo de lenguaje responde con una probabilidad para cada token de su vocabulario. Hay que
+# escribir uno. ¿Cuál?
 
 # %%
 from collections import Counter, defaultdict
@@ -194,9 +196,9 @@ assert np.isfinite(top_k(equal, 2)).sum() == 2
 # ## La penalización por repetición
 #
 # Los modelos pequeños dan vueltas en círculo. El remedio: a un token que ya ha salido $c$ veces se le baja el logit, $l
-# / \gamma^c$ si $l$ es positivo y $l \cdot \gamma^c$ si es negativo. Dividir siempre es el error: $-1 / 1.2 =
-# -0.83$ es *mayor*, y el token sale más a menudo. Fíjate, además, en que a softmax le da igual dónde esté el cero de
-# los logits, y a esta regla no: suma 5 a todos los logits y hará otra cosa.
+# / \gamma^c$ si $l$ es positivo y $l \cdot \gamma^c$ si es negativo. Dividir siempre es el error: $-1 / 1.2 = -0.83$ es
+# *mayor*, y el token sale más a menudo. Fíjate, además, en que a softmax le da igual dónde esté el cero de los logits,
+# y a esta regla no: suma 5 a todos los logits y hará otra cosa.
 
 # %%
 logits, seen = np.array([2.0, -1.0, 0.5]), [0, 1, 1]

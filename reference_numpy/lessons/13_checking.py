@@ -1,14 +1,14 @@
 # %% [markdown] lang="en"
 # # How to check a gradient
 #
-# You have derived a backward and written it down. How do you know that it is right? And how do you know that your test
-# would have noticed, had it been wrong?
+# **The question.** You have derived a backward and written it down. How do you know that it is right? And how do you
+# know that your test would have noticed, had it been wrong?
 
 # %% [markdown] lang="es"
 # # Cómo comprobar un gradiente
 #
-# Has deducido un paso hacia atrás y lo has escrito. ¿Cómo sabes que está bien? ¿Y cómo sabes que tu prueba se habría
-# dado cuenta si estuviera mal?
+# **La pregunta.** Has deducido un paso hacia atrás y lo has escrito. ¿Cómo sabes que está bien? ¿Y cómo sabes que tu
+# prueba se habría dado cuenta si estuviera mal?
 
 # %%
 import math

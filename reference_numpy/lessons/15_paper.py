@@ -1,16 +1,17 @@
 # %% [markdown] lang="en"
 # # One head of attention, by hand
 #
-# Can you do without a computer what the lessons before have derived? Three tokens, $d = c = 2$, small numbers:
-# everything from $X$ to $dW_q$ fits on two sheets of paper. `gemelos dojo handout` writes them with boxes to fill in,
-# `gemelos dojo handout --key` with all the answers; here is the way from one to the other.
+# **The question.** Can you do without a computer what the lessons before have derived? Three tokens, $d = c = 2$, small
+# numbers: everything from $X$ to $dW_q$ fits on two sheets of paper. `gemelos dojo handout` writes them with boxes to
+# fill in, `gemelos dojo handout --key` with all the answers; here is the way from one to the other.
 
 # %% [markdown] lang="es"
 # # Una cabeza de atención, a mano
 #
-# ¿Sabrías hacer sin ordenador lo que han deducido las lecciones anteriores? Tres tokens, $d = c = 2$, números pequeños:
-# todo, desde $X$ hasta $dW_q$, cabe en dos hojas de papel. `gemelos dojo handout` las escribe con casillas para
-# rellenar; `gemelos dojo handout --key`, con todas las respuestas; aquí está el camino de las unas a las otras.
+# **La pregunta.** ¿Sabrías hacer sin ordenador lo que han deducido las lecciones anteriores? Tres tokens, $d = c = 2$,
+# números pequeños: todo, desde $X$ hasta $dW_q$, cabe en dos hojas de papel. `gemelos dojo handout` las escribe con
+# casillas para rellenar; `gemelos dojo handout --key`, con todas las respuestas; aquí está el camino de las unas a las
+# otras.
 
 # %%
 import math
@@ -19,7 +20,8 @@ from fractions import Fraction
 import numpy as np
 
 from equivalence_tests.dojo.paper import GIVEN, last_digit
-from reference_numpy import attention_stages, self_attention, self_attention_backward
+from equivalence_tests.dojo.witness import budget_used, complex_step
+from reference_numpy import attention_stages, self_attention
 
 half = Fraction(1, 2)
 X = [[1, 1], [1, 2], [0, 1]]
@@ -46,12 +48,6 @@ def show(name, M):
     for i, row in enumerate(M):
         texts = (f"{x:.4f}" if isinstance(x, float) else str(x) for x in row)
         print(f"{name if i == 0 else '':>7} | " + "  ".join(f"{text:>7}" for text in texts))
-
-
-def agree(got, want, *sums):
-    """Two evaluations of one formula, whose sums have these lengths one after the other: each costs (k + 1) u at most."""
-    bound = 2 * sum(k + 1 for k in sums) * U * max(1.0, np.abs(want).max())
-    assert np.abs(np.array(got, float) - want).max() <= bound
 
 
 # %% [markdown] lang="en"
@@ -119,8 +115,8 @@ C_by_hand = product(A, V)
 show("A", A)
 show("C", C_by_hand)
 assert (f"{s:.4f}", f"{s * s:.4f}", f"{C[0, 0]:.4f}") == ("0.4931", "0.2431", "0.7517")
-agree(A, stages.A, 2, 3)
-agree(C_by_hand, C, 2, 3, 3)
+head = {"Q": cache[-1].Q, "K": cache[-1].K, "V": cache[-1].V, "dC": given[4]}
+assert budget_used("attention_stages", head, A=A, C=C_by_hand) <= 1.0
 
 # %% [markdown] lang="en"
 # ## Back through the mixture and the softmax
@@ -153,9 +149,10 @@ for name, M in (("dV", dV), ("dA", dA), ("delta", [delta]), ("dS", dS)):
     show(name, M)
 assert (np.array(dA, float) == stages.dA).all()
 assert f"{dV[0][0]:.4f}" == "0.3250"
-agree(dV, stages.dV, 2, 3, 3)
-agree(dS, stages.dS, 2, 3, 3, 3)
-agree(np.sum(dS, -1), np.zeros(3), 2, 3, 3, 3, 3)
+assert budget_used("attention_stages", head, dV=dV, dS=dS) <= 1.0
+assert (
+    np.abs(np.sum(dS, -1)).max() <= 10 * U * np.abs(stages.dA).max()
+)  # ten roundings of numbers up to the largest of dA
 
 # %% [markdown] lang="en"
 # ## Back to the weights
@@ -190,10 +187,12 @@ dX = [[sum(path[i][j] for path in paths) for j in range(2)] for i in range(3)]
 mine = {"dX": dX, "dWq": dWq, "dWk": dWk, "dWv": dWv}
 for name, M in (("dOmega", dOmega), ("dQ", dQ), ("dK", dK), *mine.items()):
     show(name, M)
-for M, want in zip(mine.values(), self_attention_backward(given[4], cache), strict=True):
-    agree(M, want, 2, 3, 3, 3, 3, 3, 2)
+whole = dict(zip(GIVEN, given, strict=True))
+assert budget_used("self_attention", whole, C=C_by_hand, **mine) <= 1.0
 assert (f"{dQ[0][1]:.4f}", f"{dWq[1][0]:.4f}") == ("0.2203", "0.0473")
-agree(np.sum(dK, 0), np.zeros(2), 2, 3, 3, 3, 3, 3)  # a shift of all keys changes nothing
+assert (
+    np.abs(np.sum(dK, 0)).max() <= 20 * U * np.abs(stages.dA).max() * np.abs(cache[-1].Q).sum()
+)  # a shift of all keys changes nothing
 
 # %% [markdown] lang="en"
 # ## Is it true?
@@ -209,13 +208,17 @@ agree(np.sum(dK, 0), np.zeros(2), 2, 3, 3, 3, 3, 3)  # a shift of all keys chang
 # ejecuta solo el paso hacia adelante y mira cuánto se ha movido $\langle dC, C \rangle$. Y quien redondea cada número a
 # cuatro decimales antes de seguir, ¿cuánto puede desviarse al final? La hoja lo dice en su primera página.
 
+
 # %%
-moved = given[1].astype(complex)
-moved[1, 0] += 1e-20j
-complex_X, complex_Wk, complex_Wv = (given[i].astype(complex) for i in (0, 2, 3))
-slope = (given[4] * self_attention(complex_X, moved, complex_Wk, complex_Wv)[0].imag).sum() / 1e-20
-print(f"dWq_21 = {dWq[1][0]:.15f}, complex step: {slope:.15f}")
-agree(dWq[1][0], slope, 2, 3, 3, 3, 3, 3, 6)
+def context(moved):
+    """C for a complex Wq."""
+    others = [M.astype(complex) for M in given]
+    return self_attention(others[0], moved, others[2], others[3])[0]
+
+
+dWq_by_steps = complex_step(context, given[1], given[4])
+print(f"dWq_21 = {dWq[1][0]:.15f}, complex step: {dWq_by_steps[1, 0]:.15f}")
+assert budget_used("self_attention", whole, dWq=dWq_by_steps) <= 1.0
 print("last digit:", last_digit())
 
 # %% [markdown] lang="en"
