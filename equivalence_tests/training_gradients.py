@@ -1,13 +1,24 @@
-"""The norms of a training's gradients: of which steps they are taken, and the learner that takes them."""
+"""Gradients of a training, to be looked at: norms, and those of attention."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
+from reference_numpy import (
+    attention_stages,
+    cross_entropy,
+    cross_entropy_backward,
+    gpt,
+    layer_norm_backward,
+    linear_backward,
+)
 from reference_numpy._check import Array
 from reference_numpy._parameters import Params
 from reference_numpy.config import GPTConfig, RNNConfig
+from reference_numpy.feed_forward import feed_forward_backward
 from reference_numpy.learner import Keep, Learner
+from reference_numpy.self_attention import split_heads
+from reference_numpy.transformer_block import transformer_block_backward
 
 OCTAVE = 6  # bits: of the steps from 2^k to 2^(k + 1) - 1 at most 2^(OCTAVE - 1) are measured
 
@@ -54,3 +65,34 @@ class Measured:
 
     def snapshot(self) -> tuple[Params, dict[str, Any]]:
         return self.learner.snapshot()
+
+
+class AttentionGradient(NamedTuple):
+    """Of one block, (H, n, n) each: A, what the loss gains by it (dA), and by the score before the softmax (dS)."""
+
+    A: Array
+    dA: Array
+    dS: Array
+
+
+def attention_gradients(params: Params, ids: Array, targets: Array, config: GPTConfig) -> list[AttentionGradient]:
+    """dA = dC V^T, dS = A (dA - sum A dA) of every block, beside A: for the loss of one row of ids, nothing dropped
+
+    ids, targets: (n,). The backward of `gpt`, block by block, with a halt at each attention. Raises as gpt_loss does.
+    """
+    logits, (_, _, _, block_caches, norm_cache, head_cache, _) = gpt(params, ids, config)
+    dlogits = cross_entropy_backward(1.0, cross_entropy(logits, targets)[1])
+    dY = layer_norm_backward(linear_backward(dlogits, head_cache)[0], norm_cache)[0]
+    found = []
+    for cache in reversed(block_caches):
+        _, attention_cache, norm_2_cache, feed_forward_cache = cache
+        *_, Wo, _, inner = attention_cache
+        dM, _ = feed_forward_backward(dY, feed_forward_cache)
+        dZ = dY + layer_norm_backward(dM, norm_2_cache)[0]
+        dC = split_heads(dZ @ Wo.T, config.num_heads)
+        stages = attention_stages(inner.Q, inner.K, inner.V, dC, causal=True)
+        assert stages.dA is not None
+        assert stages.dS is not None
+        found.append(AttentionGradient(stages.A, stages.dA, stages.dS))
+        dY, _ = transformer_block_backward(dY, cache)
+    return found[::-1]
