@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from reference_numpy import (
-    attention_stages,
     cross_entropy,
     cross_entropy_backward,
     gpt,
     layer_norm_backward,
     linear_backward,
+    softmax_backward,
 )
 from reference_numpy._check import Array
 from reference_numpy._parameters import Params
@@ -90,9 +90,7 @@ def attention_gradients(params: Params, ids: Array, targets: Array, config: GPTC
         dM, _ = feed_forward_backward(dY, feed_forward_cache)
         dZ = dY + layer_norm_backward(dM, norm_2_cache)[0]
         dC = split_heads(dZ @ Wo.T, config.num_heads)
-        stages = attention_stages(inner.Q, inner.K, inner.V, dC, causal=True)
-        assert stages.dA is not None
-        assert stages.dS is not None
-        found.append(AttentionGradient(stages.A, stages.dA, stages.dS))
+        dA = dC @ inner.V.mT
+        found.append(AttentionGradient(inner.A, dA, softmax_backward(dA, (inner.A, -1))))
         dY, _ = transformer_block_backward(dY, cache)
     return found[::-1]
