@@ -156,7 +156,7 @@ def jacobian_picture(
     if numbered:
         _numbers(axes, found, true, wrong)
     _frame(axes, rows, columns)
-    title = f"∂{_stems(rows)} / ∂{_stems(columns)}:  {int(wrong.sum())} ≠ / {wrong.size}"
+    title = f"∂{_stems(rows)} / ∂{_stems(columns)}     ≠  {int(wrong.sum())} / {wrong.size}"
     listed = [] if numbered else _worst(found, true, wrong, rows, columns)
     figure.suptitle("\n".join([title, *listed]), fontsize=9)
     figure.savefig(path, dpi=140)
@@ -166,8 +166,10 @@ def jacobian_picture(
 def _numbers(axes: Axes, found: Array, true: Array, wrong: Array) -> None:
     """One number where it is right; where it is wrong the candidate's and, below it, the true one."""
     for i, j in np.ndindex(found.shape):
-        one, other = told_apart(float(found[i, j]), float(true[i, j]))
-        text, style = (f"{one}\n≠ {other}", {"color": "white", "weight": "bold"}) if wrong[i, j] else (other, {})
+        text, style = f"{true[i, j] + 0.0:.3g}", {}
+        if wrong[i, j]:
+            text = "\n≠ ".join(told_apart(float(found[i, j]), float(true[i, j])))
+            style = {"color": "white", "weight": "bold"}
         axes.text(j, i, text, ha="center", va="center", fontsize=7, **style)
 
 
@@ -179,6 +181,8 @@ def _frame(axes: Axes, rows: Sequence[str], columns: Sequence[str]) -> None:
         for at in range(1, len(names)):
             if _stem(names[at]) != _stem(names[at - 1]):
                 line(at - 0.5, color="black", linewidth=1.5)
+            elif len(names) <= MOST_NUMBERED:
+                line(at - 0.5, color="white", linewidth=0.8)
     axes.tick_params("x", top=True, labeltop=True, bottom=False, labelbottom=False, labelrotation=60)
 
 

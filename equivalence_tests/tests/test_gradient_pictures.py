@@ -327,7 +327,7 @@ def test_red_is_exactly_what_is_wrong(figures, tmp_path):
     assert texts[2, 1] == f"{found.found[2, 1]:.3g}\n≠ {found.true[2, 1]:.3g}"
     assert texts[3, 5].startswith("nan\n≠ ")
     assert texts[0, 0] == f"{found.true[0, 0]:.3g}"
-    assert "2 ≠ / 36" in figures[0].get_suptitle()
+    assert "≠  2 / 36" in figures[0].get_suptitle()
 
 
 def test_what_rounding_explains_is_not_red():
