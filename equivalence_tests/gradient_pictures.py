@@ -92,36 +92,45 @@ def _norms_panel(axes: Axes, title: str) -> None:
 
 def attention_gradient_picture(tokens: Sequence[str], found: Sequence[AttentionGradient], path: str | Path) -> None:
     """A of every head and, beside it, dS: where the loss falls (blue) or rises (red) if the token looks there more."""
-    n, heads = len(tokens), found[0].A.shape[0]
-    side = 0.9 + 0.12 * n
-    figure = new_figure(1.6 + side * 2 * heads, 1.0 + (side + 0.2) * len(found))
-    labels = [token_label(token) for token in tokens]
+    heads, side = found[0].A.shape[0], 0.5 + 0.11 * len(tokens)  # of a map, in inches
+    left, below, apart = 1.0, 1.1, 0.3
+    width, height = left + heads * (2.0 * side + apart) + 1.2, below + len(found) * (side + apart) + 0.1
+    figure = new_figure(width, height)
+    figure.set_layout_engine("none")  # two dozen maps at places that are known need not be arranged
+
+    def axes_at(x: float, y: float, w: float, h: float) -> Axes:
+        return figure.add_axes((x / width, y / height, w / width, h / height))
+
     weights = PowerNorm(0.5, vmin=0.0, vmax=1.0)  # the square root keeps small weights apart from 0
     most = max(float(np.abs(each.dS).max()) for each in found) or 1.0
     slopes = FuncNorm((_signed_root, _signed_square), vmin=-most, vmax=most)
-    grid = figure.subplots(len(found), 2 * heads, squeeze=False, sharex=True, sharey=True)
+    labels = [token_label(token) for token in tokens]
     for layer, each in enumerate(found):
+        y = below + (len(found) - 1 - layer) * (side + apart)
         for head in range(heads):
-            left, right = grid[layer][2 * head], grid[layer][2 * head + 1]
-            image = left.imshow(each.A[head], cmap="Blues", norm=weights, interpolation="nearest")
-            slope = right.imshow(each.dS[head], cmap="RdBu_r", norm=slopes, interpolation="nearest")
-            left.set_title(f"A, block {layer + 1}, head {head + 1}", fontsize=7)
-            right.set_title("dS = A (dA - Σ A dA)", fontsize=7)
-            for axes in (left, right):
-                axes.set_xticks(range(n), labels, rotation=90, fontsize=6)
-                axes.set_yticks(range(n), labels, fontsize=6)
-    _bars(figure, grid, image, slope, most)
-    figure.supxlabel("key: the token looked at", fontsize=9)
-    figure.supylabel("query: the token that looks", fontsize=9)
-    figure.savefig(path, dpi=120)
+            x = left + head * (2.0 * side + apart)
+            one, other = axes_at(x, y, side, side), axes_at(x + side + 0.06, y, side, side)
+            image = one.imshow(each.A[head], cmap="Blues", norm=weights, interpolation="nearest")
+            slope = other.imshow(each.dS[head], cmap="RdBu_r", norm=slopes, interpolation="nearest")
+            one.set_title(f"A, block {layer + 1}, head {head + 1}", fontsize=8, pad=3)
+            other.set_title("dS = A (dA - Σ A dA)", fontsize=8, pad=3)
+            for axes in (one, other):
+                last, first = layer == len(found) - 1, axes is one and head == 0
+                axes.set_xticks(range(len(tokens)) if last else [], labels if last else [], rotation=90, fontsize=6)
+                axes.set_yticks(range(len(tokens)) if first else [], labels if first else [], fontsize=6)
+    bar = (height - below) / 2.0 - 0.4
+    _bar(figure, axes_at(width - 1.0, below + bar + 0.5, 0.12, bar), image, "A", (0.0, 0.05, 0.25, 0.5, 1.0))
+    told = "dS: blue lowers the loss"
+    _bar(figure, axes_at(width - 1.0, below, 0.12, bar), slope, told, (-most, -most / 4.0, 0.0, most / 4.0, most))
+    figure.text(0.5, 0.02, "key: the token looked at", ha="center", fontsize=9)
+    figure.text(0.1 / width, 0.5, "query: the token that looks", va="center", rotation=90, fontsize=9)
+    figure.savefig(path, dpi=110)
 
 
-def _bars(figure: Figure, grid: Any, image: Any, slope: Any, most: float) -> None:
-    """Both scales, one below the other where there are rows enough."""
-    figure.colorbar(image, ax=grid, label="A", shrink=0.8, ticks=(0.0, 0.05, 0.25, 0.5, 1.0), aspect=30)
-    bar = figure.colorbar(slope, ax=grid, label="dS: blue lowers the loss", shrink=0.8, aspect=30)
-    ticks = [-most, -most / 4.0, 0.0, most / 4.0, most]
-    bar.set_ticks(ticks, labels=[f"{tick:.1g}" for tick in ticks])
+def _bar(figure: Figure, axes: Axes, image: Any, label: str, ticks: Sequence[float]) -> None:
+    bar = figure.colorbar(image, cax=axes)
+    bar.set_label(label, fontsize=8)
+    bar.set_ticks(list(ticks), labels=[f"{tick:.2g}" for tick in ticks], fontsize=7)
 
 
 def _signed_root(x: Any) -> Any:
