@@ -13,6 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import FuncNorm, PowerNorm
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import NullLocator
 
 from equivalence_tests.arithmetic import Array
 from equivalence_tests.jacobian import Labels, outside
@@ -55,39 +56,47 @@ def norms_picture(rows: Sequence[Mapping[str, Any]], path: str | Path) -> None:
     outer = list(dict.fromkeys(each.line for each in places.values() if each.panel == OUTSIDE))
     depth = colormaps["viridis"](np.linspace(0.0, 0.85, len(blocks)))  # dark to light, to be told apart in grey too
     colours = {**dict(zip(blocks, depth, strict=True)), **dict(zip(outer, COLOURS, strict=False))}
-    columns = min(3, len(panels))
-    height = -(-len(panels) // columns)
-    figure = new_figure(*((8.0, 4.5) if columns == 1 else (4.0 * columns, 0.9 + 2.4 * height)))
-    grid = figure.subplots(height, columns, squeeze=False, sharex=True, sharey=True)
-    axes = dict(zip(panels, grid.flat, strict=False))
+    told = 1 + (len(blocks) + 2 > 9)  # rows of the legend
+    figure, axes = _panels(panels, told)
     for name, (panel, line, dashed) in places.items():
         norms = np.array([row["norms"][name] for row in measured])
         shown = np.where(norms > 0.0, norms, np.nan)  # a logarithm has no 0
         style: dict[str, Any] = {"linestyle": "--" if dashed else "-", "marker": "." if len(steps) < 3 else ""}
-        axes[panel].plot(steps, shown, color=colours[line], linewidth=1.1, **style)
-    for panel, each in axes.items():
-        _norms_panel(each, panel if len(panels) > 1 else "")
+        axes[panel].plot(steps, shown, color=colours[line], linewidth=1.0, **style)
+    kinds = (("-", "weight, scale"), ("--", "bias, shift"))
+    legend = _lines(blocks, colours) + [Line2D([], [], color="0.3", linestyle=s, label=label) for s, label in kinds]
+    axes[OUTSIDE].legend(handles=_lines(outer, colours), fontsize=7, framealpha=0.8)
+    figure.legend(handles=legend, loc="lower center", ncols=-(-len(legend) // told), fontsize=8)
+    figure.savefig(path, dpi=110)
+
+
+def _panels(panels: Sequence[str], told: int) -> tuple[Figure, dict[str, Axes]]:
+    """Empty panels by their titles, three in a row, with one scale for all; below them there is room for a legend."""
+    columns = min(3, len(panels))
+    height = -(-len(panels) // columns)
+    width, tall = (8.0, 4.8) if columns == 1 else (4.0 * columns, 1.0 + 2.4 * height)
+    figure = new_figure(width, tall)
+    figure.set_layout_engine("none")  # places that are known need not be arranged
+    around = {"left": 0.7 / width, "right": 0.99, "top": 0.96, "bottom": (0.6 + 0.2 * told) / tall}
+    spec = figure.add_gridspec(height, columns, wspace=0.04, hspace=0.2, **around)
+    grid = spec.subplots(squeeze=False, sharex=True, sharey=True)
+    for title, axes in zip(panels, grid.flat, strict=False):
+        axes.set_yscale("log")
+        axes.yaxis.set_minor_locator(NullLocator())
+        axes.set_title(title if len(panels) > 1 else "", fontsize=9)
+        axes.grid(alpha=0.3)
+        axes.tick_params(labelsize=7)
     for empty in grid.flat[len(panels) :]:
         empty.set_axis_off()
-    axes[OUTSIDE].legend(handles=_lines(outer, colours), fontsize=7, framealpha=0.8)
-    kinds = [
-        Line2D([], [], color="0.3", linestyle=s, label=t) for s, t in (("-", "weight, scale"), ("--", "bias, shift"))
-    ]
-    figure.legend(handles=[*_lines(blocks, colours), *kinds], loc="outside lower center", ncols=8, fontsize=8)
-    figure.supxlabel("step", fontsize=9)
-    figure.supylabel("norm of the gradient", fontsize=9)
-    figure.savefig(path, dpi=120)
+    for lowest in grid[-1]:
+        lowest.set_xlabel("step", fontsize=8)
+    for first in grid[:, 0]:
+        first.set_ylabel("norm of the gradient", fontsize=8)
+    return figure, dict(zip(panels, grid.flat, strict=False))
 
 
 def _lines(names: Sequence[str], colours: Mapping[str, Any]) -> list[Line2D]:
     return [Line2D([], [], color=colours[name], label=name) for name in names]
-
-
-def _norms_panel(axes: Axes, title: str) -> None:
-    axes.set_yscale("log")
-    axes.set_title(title, fontsize=9)
-    axes.grid(alpha=0.3)
-    axes.tick_params(labelsize=7)
 
 
 def attention_gradient_picture(tokens: Sequence[str], found: Sequence[AttentionGradient], path: str | Path) -> None:
