@@ -124,8 +124,10 @@ def _answer(candidate: Candidate, op: Op, unit: Case, dtype: str, names: Sequenc
         shape = unit.operands[name].shape
         if f"d{name}" not in answer:
             raise ValueError(f"{candidate.label}: d{name} is missing")
-        value = answer[f"d{name}"].value
-        if value.shape != shape or value.dtype.kind not in "fiu":
+        value, kind = answer[f"d{name}"].value, answer[f"d{name}"].dtype
+        if value.dtype.kind not in "fiu" or kind.startswith("of "):  # no array: see `as_tensor`
+            raise ValueError(f"{candidate.label}: d{name} is {kind.removeprefix('of ')}, expected an array of {dtype}")
+        if value.shape != shape:
             raise ValueError(f"{candidate.label}: d{name} has shape {value.shape}, expected {shape}")
         parts.append(value.astype(np.float64).reshape(-1))
     return np.concatenate(parts)
