@@ -1,4 +1,4 @@
-"""The README's table of speeds from a result file, and the report it links: `python -m benchmarks.readme RESULTS.json`."""
+"""The READMEs' table of speeds from a result file, and the report it links: `python -m benchmarks.readme RESULTS.json`."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from benchmarks.bars import find_all
 from benchmarks.plots import DRAWN
 from benchmarks.report import bars_table, write
 from benchmarks.rows import Results, read
+from benchmarks.spanish import in_spanish
 from equivalence_tests.flags import Parser
 
 README = Path(__file__).parents[1] / "README.md"
+PAGES = (README, README.with_name("README.es.md"))
 COMMITTED = Path(__file__).parent / "results" / "bench.json"  # the file that this project's own README is made from
 BEGIN, END = "<!-- bench -->", "<!-- /bench -->"
 
@@ -21,12 +23,15 @@ BEGIN, END = "<!-- bench -->", "<!-- /bench -->"
 def parser() -> argparse.ArgumentParser:
     parse = Parser(
         prog="python -m benchmarks.readme",
-        description=f"Write the table of speeds into the README, between {BEGIN} and {END}, and beside the result file the "
-        "report and the pictures that it links. Exit status: 0 done, 2 for a wrong file.",
+        description=f"Write the table of speeds into both READMEs, between {BEGIN} and {END}, and beside the result file "
+        "the report and the pictures that it links. Exit status: 0 done, 2 for a wrong file.",
     )
     told = "a result file of `gemelos bench` (default: benchmarks/results/bench.json)"
     parse.add_argument("results", type=Path, nargs="?", default=COMMITTED, metavar="RESULTS.json", help=told)
-    parse.add_argument("--readme", type=Path, default=README, help="the page written (default: this checkout's)")
+    pages = (
+        "the page written, in Spanish if its name ends in .es.md (default: this checkout's README.md and README.es.md)"
+    )
+    parse.add_argument("--readme", type=Path, help=pages)
     return parse
 
 
@@ -34,12 +39,16 @@ def main(argv: list[str] | None = None) -> int:
     parse = parser()
     given = parse.parse_args(argv)
     try:
-        results, page = read(given.results), given.readme.read_text("utf-8")
-        with_table(
-            page, given.readme, results, given.results
-        )  # what is wrong with either is said before anything is written
+        results, pages = read(given.results), [given.readme] if given.readme else PAGES
+
+        def written(page: Path) -> str:
+            return with_table(page.read_text("utf-8"), page, results, given.results)
+
+        for page in pages:  # what is wrong with any of them is said before anything is written
+            written(page)
         write(results, given.results.parent, given.results.stem, f"{given.results.stem}-")
-        given.readme.write_text(with_table(page, given.readme, results, given.results), "utf-8")
+        for page in pages:
+            page.write_text(written(page), "utf-8")
     except (OSError, ValueError) as error:
         parse.error(str(error))
     return 0
@@ -51,7 +60,9 @@ def with_table(page: str, readme: Path, results: Results, path: Path) -> str:
         raise ValueError(f"{readme}: expected {BEGIN} and below it {END}, once each")
     before, rest = page.split(BEGIN)
     after = rest.split(END)[1]
-    return f"{before}{BEGIN}\n{_table(results)}\n\n{_origin(readme, results, path)}\n{END}{after}"
+    said = f"{_table(results)}\n\n{_origin(readme, results, path)}"
+    said = in_spanish(said) if readme.name.endswith(".es.md") else said
+    return f"{before}{BEGIN}\n{said}\n{END}{after}"
 
 
 def _table(results: Results) -> str:

@@ -10,9 +10,11 @@ import numpy as np
 from rich.console import Console
 
 from equivalence_tests.flags import Parser, add_flags, chosen
+from equivalence_tests.gradient_pictures import attention_gradient_picture
 from equivalence_tests.implementations import check_device, has_torch
 from equivalence_tests.model_pictures import heads_picture, temperature_picture
 from equivalence_tests.train import CHECKPOINT, CONFIGS, TWINS, check_parameters, make_learner, one_line
+from equivalence_tests.training_gradients import attention_gradients
 from reference_numpy.checkpoint import load_checkpoint
 from reference_numpy.config import GPTConfig
 from reference_numpy.generate import generate_tokens
@@ -40,6 +42,8 @@ def parser() -> argparse.ArgumentParser:
     parse.add_argument("--ban", nargs="+", default=[], metavar="TOKEN", help="words or signs that are never chosen")
     pictures = parse.add_argument_group("pictures")
     pictures.add_argument("--maps", type=Path, metavar="PNG", help="draw where every head of a GPT looks in the prompt")
+    told = "draw that beside its gradient: where every head would have to look for the prompt to be better foreseen"
+    pictures.add_argument("--gradients", type=Path, metavar="PNG", help=told)
     pictures.add_argument(
         "--temperatures", type=Path, metavar="PNG", help="draw the next token's distribution at six temperatures"
     )
@@ -102,11 +106,18 @@ def draw(given: argparse.Namespace, learner: Learner, tokenizer: Tokenizer) -> N
     ids = [tokenizer.bos_id, *tokenizer.encode(given.prompt)]
     if isinstance(learner.config, GPTConfig):
         ids = ids[-learner.config.context_window :]
+    for flag in ("maps", "gradients"):
+        if getattr(given, flag) is not None and not isinstance(learner.config, GPTConfig):
+            raise ValueError(f"--{flag}: it came for an rnn, expected a gpt: an rnn has no attention")
+    names = [tokenizer.vocabulary[i] for i in ids]
     if given.maps is not None:
-        if not isinstance(learner.config, GPTConfig):
-            raise ValueError("--maps: it came for an rnn, expected a gpt: an rnn has no attention")
         maps = attention_maps(learner.snapshot()[0], np.array(ids), learner.config)
-        heads_picture([tokenizer.vocabulary[i] for i in ids], maps, given.maps)
+        heads_picture(names, maps, given.maps)
+    if given.gradients is not None:
+        if len(ids) < 2:
+            raise ValueError("--gradients: it came with an empty prompt, expected at least one token to foresee")
+        found = attention_gradients(learner.snapshot()[0], np.array(ids[:-1]), np.array(ids[1:]), learner.config)
+        attention_gradient_picture(names[:-1], found, given.gradients)
     if given.temperatures is not None:
         never = [tokenizer.bos_id, tokenizer.unk_id, tokenizer.pad_id]
         logits = ban(learner.step(np.array([ids]), None)[0][0, -1], never)

@@ -41,7 +41,7 @@ def heads_picture(tokens: Sequence[str], maps: Sequence[Array], path: str | Path
     n, heads = len(tokens), maps[0].shape[0]
     side = 1.2 + 0.16 * n
     figure = new_figure(0.8 + side * heads, 0.8 + side * len(maps))
-    labels = [_label(token) for token in tokens]
+    labels = [token_label(token) for token in tokens]
     colours = PowerNorm(0.5, vmin=0.0, vmax=1.0)  # the square root keeps small weights apart from 0
     grid = figure.subplots(len(maps), heads, squeeze=False, sharex=True, sharey=True)
     for layer, A in enumerate(maps):
@@ -61,7 +61,9 @@ def temperature_picture(path: str | Path, logits: Array | None = None, names: Se
     """softmax(logits / T) for six temperatures, as bars: of these tokens alone. Source 2's figure: ten random logits."""
     if logits is None:
         logits = np.random.default_rng(0).standard_normal(10)
-    labels = [f"$a_{{{k}}}$" for k in range(1, logits.size + 1)] if names is None else [_label(name) for name in names]
+    labels = (
+        [f"$a_{{{k}}}$" for k in range(1, logits.size + 1)] if names is None else [token_label(name) for name in names]
+    )
     figure = new_figure(10.0, 4.6)
     for axes, T in zip(figure.subplots(2, 3, sharey=True).flat, TEMPERATURES, strict=True):
         plain = SamplingConfig(temperature=T, top_k=None, repetition_penalty=1.0)
@@ -85,7 +87,7 @@ def growth_picture(curves: Mapping[str, tuple[Sequence[int], Sequence[float]]], 
     figure.savefig(path, dpi=120)
 
 
-def _label(token: str) -> str:
+def token_label(token: str) -> str:
     """A token as a tick: white space to be seen, a dollar sign not as mathematics."""
     shown = {" ": "␣", "\n": "⏎", "\t": "⇥"}.get(token, token).replace("$", r"\$")
     return shown if len(shown) <= LONGEST_LABEL else f"{shown[: LONGEST_LABEL - 1]}…"

@@ -19,8 +19,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from equivalence_tests.flags import Parser, add_flags, chosen
+from equivalence_tests.gradient_pictures import attention_gradient_picture, norms_picture
 from equivalence_tests.implementations import check_device, has_torch
 from equivalence_tests.model_pictures import loss_picture
+from equivalence_tests.training_gradients import Measured, attention_gradients
 from reference_numpy.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from reference_numpy.config import GPTConfig, RNNConfig, described
 from reference_numpy.corpus import corpus_path
@@ -34,6 +36,8 @@ from reference_numpy.train import TrainingConfig, steps_of_an_epoch, train_model
 TWINS = ("numpy", "reference", "torch")
 CONFIGS: dict[str, Any] = {"gpt": GPTConfig, "rnn": RNNConfig}
 CHECKPOINT, LOG, PICTURE = "checkpoint.safetensors", "log.jsonl", "loss.png"
+GRADIENTS, ATTENTION = "gradients.png", "attention.png"
+LONGEST_SHOWN = 16  # tokens whose attention is drawn
 SPLIT = 0  # the stream of random numbers that holds stories out
 MAY_CHANGE = ("epochs", "checkpoint_every")  # in a training that is taken up again
 
@@ -75,8 +79,8 @@ def parser() -> argparse.ArgumentParser:
         prog="gemelos train",
         description="Train a language model on stories, with gradients by hand (numpy: engineered for speed; reference: "
         "the textbook) or by autograd (torch). Writes "
-        f"{CHECKPOINT}, {LOG} and {PICTURE} into a folder. Ctrl-C ends it after the step in progress and saves; "
-        "--resume goes on, on any twin, as if it had never stopped. "
+        f"{CHECKPOINT}, {LOG} and pictures of the loss and of the gradients into a folder. "
+        "Ctrl-C ends it after the step in progress and saves; --resume goes on, on any twin, as if it had never stopped. "
         "Exit status: 0 done, 130 stopped by Ctrl-C, 2 for a wrong argument or file.",
     )
     parse.add_argument("--model", choices=CONFIGS, default="gpt", help="(default: %(default)s)")
@@ -137,7 +141,7 @@ def main(argv: list[str] | None = None) -> int:
         folder.mkdir(parents=True, exist_ok=True)
         learner = make_learner(given.twin, setup.config, setup.params, setup.state, given.device)
         describe(setup, given, folder, say)
-        done = run(setup, learner, folder, say)
+        done, drawn = run(setup, learner, folder, say)
     except KeyboardInterrupt:
         print(f"\ngemelos train: stopped at once; {folder / CHECKPOINT} is as it was last saved", file=sys.stderr)
         return 130
@@ -148,7 +152,7 @@ def main(argv: list[str] | None = None) -> int:
     if done < total:
         say.print(f"Stopped after step {done} of {total}, and saved. Go on with --resume --out {folder}")
         return 130
-    say.print(f"Wrote {', '.join(str(folder / name) for name in (CHECKPOINT, LOG, PICTURE))}")
+    say.print(f"Wrote {', '.join(str(folder / name) for name in (CHECKPOINT, LOG, *drawn))}")
     say.print(f"Now: gemelos generate --checkpoint {folder / CHECKPOINT} --prompt 'Habia una vez'", markup=False)
     return 0
 
@@ -273,9 +277,10 @@ def describe(setup: Setup, given: argparse.Namespace, folder: Path, say: Console
         say.print(f"going on after step {setup.step}")
 
 
-def run(setup: Setup, learner: Learner, folder: Path, say: Console) -> int:
-    """Train, log, save; the steps done. The picture is drawn at the end, or when stopped."""
+def run(setup: Setup, learner: Learner, folder: Path, say: Console) -> tuple[int, list[str]]:
+    """Train, log, save; the steps done, and the pictures drawn: at the end, or when stopped."""
     log = Log(folder / LOG, setup.step)
+    measured = Measured(learner, setup.step)
     total = setup.training.epochs * steps_of_an_epoch(len(setup.train), setup.training)
 
     def save(step: int) -> None:
@@ -285,15 +290,32 @@ def run(setup: Setup, learner: Learner, folder: Path, say: Console) -> int:
     with log, progress(say, setup.step, total) as show:
 
         def watch(row: dict[str, Any]) -> None:
-            log.add(row)
+            log.add({**row, "norms": measured.found} if "loss" in row and measured.found else row)
             show(row)
 
         done = train_model(
-            learner, setup.train, setup.training, held_out=setup.held, step=setup.step, watch=watch, save=save
+            measured, setup.train, setup.training, held_out=setup.held, step=setup.step, watch=watch, save=save
         )
-    if log.rows:
-        loss_picture({f"{setup.model}": log.rows}, folder / PICTURE)
-    return done
+    return done, draw(setup, learner, log.rows, folder)
+
+
+def draw(setup: Setup, learner: Learner, rows: list[dict[str, Any]], folder: Path) -> list[str]:
+    """The loss, the norms of the gradients, and of a GPT where a story's tokens look and are to look; what was drawn."""
+    drawn = []
+    if rows:
+        loss_picture({f"{setup.model}": rows}, folder / PICTURE)
+        drawn.append(PICTURE)
+    if any("norms" in row for row in rows):
+        norms_picture(rows, folder / GRADIENTS)
+        drawn.append(GRADIENTS)
+    if isinstance(setup.config, GPTConfig):
+        data = setup.train if setup.held is None else setup.held
+        ids = data.data[0][: LONGEST_SHOWN + 1]
+        found = attention_gradients(learner.snapshot()[0], ids[:-1], ids[1:], setup.config)
+        names = [data.tokenizer.vocabulary[i] for i in ids[:-1]]
+        attention_gradient_picture(names, found, folder / ATTENTION)
+        drawn.append(ATTENTION)
+    return drawn
 
 
 class Log:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,6 +13,7 @@ from reference_numpy._parameters import Params
 from reference_numpy.config import GPTConfig, RNNConfig
 
 Keep = dict[str, Array]
+CHUNK = 1 << 13  # numbers whose squares are taken in float64 at once: few, whatever the array's size
 
 
 class Learner(Protocol):
@@ -22,6 +24,9 @@ class Learner(Protocol):
 
     def gather(self, ids: Array, targets: Array, ignore_index: int, keep: Keep | None, weight: float) -> float:
         """Add weight times the gradient of the loss on these rows to what is gathered; the loss, without the weight."""
+
+    def norms(self) -> dict[str, float]:
+        """sqrt(sum g^2) of the gathered gradient of every parameter, by its name."""
 
     def update(self, lr: float, weight_decay: float, clip_norm: float | None) -> float | None:
         """One AdamW step with the gathered gradient, which is then forgotten; if it is clipped, its norm before."""
@@ -57,6 +62,9 @@ class NumpyLearner:
         self._gathered = grads
         return float(loss)
 
+    def norms(self) -> dict[str, float]:
+        return {name: _norm(gradient) for name, gradient in self._gathered.items()}
+
     def update(self, lr: float, weight_decay: float, clip_norm: float | None) -> float | None:
         grads, norm = self._gathered, None
         if clip_norm is not None:
@@ -90,3 +98,11 @@ class NumpyLearner:
             if moment in state:
                 state[moment] = {name: array.copy() for name, array in state[moment].items()}
         return {name: np.array(array) for name, array in self.params.items()}, state
+
+
+def _norm(array: Array) -> float:
+    flat, total = array.reshape(-1), 0.0
+    for start in range(0, flat.size, CHUNK):
+        piece = flat[start : start + CHUNK].astype(np.float64)
+        total += float(piece @ piece)
+    return math.sqrt(total)

@@ -56,6 +56,11 @@ class TorchLearner:
         torch.autograd.backward(loss * weight)
         return loss.item()
 
+    def norms(self) -> dict[str, float]:
+        named = {name: p.grad for name, p in self.model.named_parameters() if p.grad is not None}
+        found = [torch.linalg.vector_norm(gradient, dtype=torch.float64) for gradient in named.values()]
+        return dict(zip(named, torch.stack(found).tolist() if found else [], strict=True))
+
     def update(self, lr: float, weight_decay: float, clip_norm: float | None) -> float | None:
         norm = None
         if clip_norm is not None:

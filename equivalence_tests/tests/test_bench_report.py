@@ -16,6 +16,7 @@ from benchmarks.curves import NO_GPU
 from benchmarks.peaks import model_flops_share
 from benchmarks.ratios import select, times
 from benchmarks.rows import Results, Row, read
+from benchmarks.spanish import in_spanish
 from benchmarks.suites import Scale, works_of
 from benchmarks.timing import APART
 from benchmarks.units import digits, duration, memory, percent, share
@@ -507,12 +508,24 @@ def test_a_page_without_one_pair_of_markers_is_left_alone(tmp_path, capsys, page
     assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_the_readme_shows_what_the_committed_results_say():
+@pytest.mark.parametrize("path", readme.PAGES, ids=lambda path: path.name)
+def test_the_readme_shows_what_the_committed_results_say(path):
     """Nothing to compare only as long as there is neither a table nor a result file."""
-    page = readme.README.read_text("utf-8")
+    page = path.read_text("utf-8")
     assert (readme.BEGIN in page) == readme.COMMITTED.exists()
     if readme.COMMITTED.exists():
-        assert readme.with_table(page, readme.README, read(readme.COMMITTED), readme.COMMITTED) == page
+        assert readme.with_table(page, path, read(readme.COMMITTED), readme.COMMITTED) == page
+
+
+@pytest.mark.parametrize("bar", BARS, ids=lambda bar: f"{bar.title}: {bar.asked}")
+def test_a_bar_in_spanish_leaves_no_english_word_but_names(bar):
+    said = f"{bar.title}: {bar.asked}"
+    kept = {*re.findall(r"[a-z]+", said, re.IGNORECASE)} & {*re.findall(r"\w+", in_spanish(said), re.IGNORECASE)}
+    assert kept <= {*["GPT", "RNN", "SDPA", "torch", "eager", "nn", "transformers", "GB", "n", "x", "M"]}
+
+
+def test_thousands_as_spanish_writes_them():
+    assert in_spanish("4,096, 60,198 and 1,234,567; 0.25") == "4096, 60\u00a0198 and 1\u00a0234\u00a0567; 0.25"
 
 
 # Numbers in words

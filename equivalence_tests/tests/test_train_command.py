@@ -16,7 +16,7 @@ from rich.console import Console
 import reference_numpy
 from equivalence_tests import generate, kills, model_pictures, train, trajectory
 from equivalence_tests.__main__ import main
-from equivalence_tests.train import CHECKPOINT, LOG, PICTURE
+from equivalence_tests.train import ATTENTION, CHECKPOINT, GRADIENTS, LOG, PICTURE
 from reference_numpy import checkpoint, fast
 from reference_numpy.checkpoint import load_checkpoint, save_checkpoint
 from reference_numpy.corpus import corpus_path
@@ -24,6 +24,13 @@ from reference_numpy.corpus import corpus_path
 SMALL = ["--embedding-dim", "16", "--head-dim", "8", "--num-heads", "2", "--num-layers", "1", "--batch-size", "8"]
 SMALL += ["--context-window", "32", "--seq-length", "33", "--epochs", "1", "--checkpoint-every", "3"]
 RNN = ["--model", "rnn", "--embedding-dim", "16", "--batch-size", "8", "--seq-length", "33", "--epochs", "1"]
+
+
+@pytest.fixture(autouse=True)
+def _quick_pictures(monkeypatch):
+    """The gradients are drawn in the tests of their pictures, and slowly."""
+    monkeypatch.setattr(train, "norms_picture", lambda rows, path: path.touch())
+    monkeypatch.setattr(train, "attention_gradient_picture", lambda tokens, found, path: path.touch())
 
 
 @pytest.fixture
@@ -47,11 +54,11 @@ def rows(folder):
     return [json.loads(line) for line in (folder / LOG).read_text().splitlines()]
 
 
-def test_training_writes_a_checkpoint_a_log_and_a_picture(place, capsys):
+def test_training_writes_a_checkpoint_a_log_and_pictures(place, capsys):
     assert trained() == 0
     out = capsys.readouterr().out
     folder = place / "runs" / "gpt"
-    assert sorted(path.name for path in folder.iterdir()) == sorted([CHECKPOINT, LOG, PICTURE])
+    assert sorted(path.name for path in folder.iterdir()) == sorted([CHECKPOINT, LOG, PICTURE, GRADIENTS, ATTENTION])
     saved = load_checkpoint(folder / CHECKPOINT)
     log = rows(folder)
     steps = [row for row in log if "loss" in row]
@@ -60,6 +67,7 @@ def test_training_writes_a_checkpoint_a_log_and_a_picture(place, capsys):
     assert abs(steps[0]["loss"] - np.log(saved.tokenizer.vocab_size)) < 0.1  # logits begin near 0, see init_gpt
     assert log[-1]["perplexity"] == pytest.approx(np.exp(log[-1]["held_out_loss"]), rel=1e-12)
     assert (folder / PICTURE).read_bytes().startswith(b"\x89PNG")
+    assert f"{folder.relative_to(place) / ATTENTION}" in out
     for word in ("embedding_dim 16", "learning_rate 0.001", "strip_accents True", "unknown", "held out", "perplexity"):
         assert word in out, word
 
