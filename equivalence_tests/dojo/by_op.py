@@ -20,6 +20,7 @@ from equivalence_tests.dojo.verdict import Example, Verdict
 from equivalence_tests.findings import Finding
 from equivalence_tests.implementations import NotOffered
 from equivalence_tests.observe import Observation, observe
+from equivalence_tests.report import Report
 
 CASES, SECONDS = 96, 5.0  # of the table; a model's are one in eight
 FIRST = 6  # draws among which the first call is looked for
@@ -102,7 +103,7 @@ def judged(candidate: Candidate, formula: Text, watch: Callable[[str], None] = n
     report = examine(candidate, Settings(CASES, dtypes=("float64",), seconds=SECONDS), watch)
     if report.passed:
         return Verdict("passed", {"cases": report.cases}, cases=report.cases, seconds=report.seconds)
-    findings = [each for each in report.findings if each.code != "worst_element"]
+    findings = [each for each in report.findings if each.code != "worst_element"] or _broken_rows(report)
     example, seen = None, report.counterexample
     if seen is not None and seen.answer is not None:
         tensor = next((name for name, verdict in seen.verdicts.items() if verdict.wrong), "")
@@ -120,6 +121,12 @@ def judged(candidate: Candidate, formula: Text, watch: Callable[[str], None] = n
         cases=report.cases,
         seconds=report.seconds,
     )
+
+
+def _broken_rows(report: Report) -> list[Finding]:
+    """What the diagnosis has no word for, by the property that does not hold."""
+    rows = [row for row in report.rows if row.wrong]
+    return [Finding("law_broken", numbers={"law": row.name, "what": row.what}) for row in rows]
 
 
 def plain_numbers(finding: Finding) -> Finding:

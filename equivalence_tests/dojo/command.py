@@ -178,10 +178,16 @@ def _lessons(given: argparse.Namespace) -> int:
     where = session.folder / "lessons"
     where.mkdir(exist_ok=True)
     names = lesson_names()
+    refused = 0
     for name in names:
-        write_lesson(name, session.language, where, notebook=given.notebooks)
-    session.say("lessons", count=len(names), folder=where)
-    return 0
+        try:
+            write_lesson(name, session.language, where, notebook=given.notebooks)
+        except ValueError as error:  # one that was changed there stays as it is
+            session.errors.print(Text(str(error)), soft_wrap=True)
+            refused += 1
+    if refused < len(names):
+        session.say("lessons", count=len(names) - refused, folder=where)
+    return 2 if refused else 0
 
 
 def _handout(given: argparse.Namespace) -> int:

@@ -18,9 +18,11 @@ from equivalence_tests.dojo import progress, words
 from equivalence_tests.dojo.command import main
 from equivalence_tests.dojo.folder import kata_named, path_of
 from equivalence_tests.dojo.katas import KATAS
+from equivalence_tests.dojo.lessons import lesson_names
 from equivalence_tests.dojo.progress import State
 from equivalence_tests.dojo.sources import HINTS, source_of
 from equivalence_tests.dojo.verdict import SAID
+from equivalence_tests.findings import LANGUAGES
 
 ROOT = Path(__file__).parents[2]
 KATA = kata_named("softmax_backward", "en")
@@ -275,6 +277,32 @@ def test_it_needs_no_torch_and_check_needs_no_pytest(tmp_path):
     assert "The mean of dA is subtracted" in done.stdout, done.stderr
     answer(tmp_path / "katas", solved())
     assert subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, timeout=120).returncode == 0
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_lessons_come_in_the_folders_language_and_are_not_written_over(dojo, language):
+    dojo("start", "--lang", language)
+    status, said = dojo("lessons")
+    names = lesson_names()
+    assert status == 0
+    assert str(len(names)) in said
+    written = Path("katas/lessons")
+    assert {path.stem for path in written.glob("*.py")} == set(names)
+    mine = written / f"{names[0]}.py"
+    mine.write_text("# mine\n", encoding="utf-8")
+    assert dojo("lessons")[0] == 2
+    assert mine.name in dojo.errors
+    assert mine.read_text(encoding="utf-8") == "# mine\n"
+
+
+@pytest.mark.parametrize(("language", "name"), [("en", "handout"), ("es", "hoja")])
+def test_the_handout_is_written_with_and_without_its_key(dojo, language, name):
+    assert dojo("handout", "--lang", language)[0] == 0
+    assert dojo("handout", "--lang", language, "--key")[0] == 0
+    pages = {path.name: path.read_text(encoding="utf-8") for path in Path().glob("*.html")}
+    assert len(pages) == 2
+    assert f"{name}.html" in pages
+    assert all(f'lang="{language}"' in page for page in pages.values())
 
 
 # The teacher's report
