@@ -213,10 +213,10 @@ def _report(given: argparse.Namespace) -> int:
 
 
 def _matrix(given: argparse.Namespace) -> int:
-    from equivalence_tests.dojo import matrix
+    from equivalence_tests.dojo import matrix_report
 
     names = [folders.kata_named(each, LANGUAGES[0]).name for each in given.kata]
-    return matrix.run(names, given.json, given.all)
+    return matrix_report.run(names, given.json, given.all)
 
 
 if __name__ == "__main__":

@@ -57,11 +57,11 @@ def test_a_start_that_passes_or_a_mistake_that_escapes_fails_the_matrix():
 
 
 def test_the_command_prints_rows_and_totals(capsys, monkeypatch, rows):
-    monkeypatch.setattr(matrix, "run_all", lambda names, told: rows)
-    assert matrix.run([], as_json=False, everything=False) == 0
+    monkeypatch.setattr(matrix_report, "run_all", lambda names, told: rows)
+    assert matrix_report.run([], as_json=False, everything=False) == 0
     said = capsys.readouterr().out
     assert f"{len(SAMPLE)} of {len(SAMPLE)} starts fail, {len(SAMPLE)} of {len(SAMPLE)} solutions pass" in said
-    assert matrix.run([], as_json=True, everything=False) == 0
+    assert matrix_report.run([], as_json=True, everything=False) == 0
     assert [row["kata"] for row in json.loads(capsys.readouterr().out)] == list(SAMPLE)
 
 
