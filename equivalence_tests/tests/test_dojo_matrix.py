@@ -8,7 +8,18 @@ import numpy as np
 import pytest
 
 from equivalence_tests.checking import STRICT
-X
+from equivalence_tests.dojo import (
+    by_check,
+    by_part,
+    by_value,
+    law_words,
+    limits,
+    matrix,
+    matrix_report,
+    measured,
+    part_words,
+    scan,
+)
 from equivalence_tests.dojo.folder import kata_named
 from equivalence_tests.dojo.judging import judge, parsed, unwatched
 from equivalence_tests.dojo.katas import KATAS
