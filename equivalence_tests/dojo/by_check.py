@@ -131,7 +131,8 @@ def difference(name: str, answer: Any, call: Call) -> Verdict | None:
 def _apart(got: Any, right: Any, budget: Array) -> Array:
     got, right = np.asarray(got, np.longdouble), np.asarray(right, np.longdouble)
     same = (got == right) | (np.isnan(got) & np.isnan(right))
-    return ~(same | (np.abs(got - right) <= budget))
+    wrong: Array = ~(same | (np.abs(got - right) <= budget))
+    return wrong
 
 
 def _told(place: str, got: Array, right: Array, wrong: Array, call: Call) -> Verdict:

@@ -51,12 +51,12 @@ def _parser() -> Parser:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    common = argparse.ArgumentParser(add_help=False)
+    common = Parser(add_help=False)
     common.add_argument("--lang", choices=LANGUAGES, help="default: that of the folder")
     common.add_argument("--folder", metavar="FOLDER", help="of the katas (default: the nearest one, or katas/)")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
 
-    def command(name: str, run: object, told: str) -> argparse.ArgumentParser:
+    def command(name: str, run: object, told: str) -> Parser:
         found = commands.add_parser(name, help=told, description=told, parents=[common])
         found.set_defaults(run=run)
         return found

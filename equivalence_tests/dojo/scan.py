@@ -46,11 +46,12 @@ def _named(tree: ast.AST) -> Iterator[tuple[int, str]]:
                 yield from ((node.lineno, alias.name) for alias in node.names if alias.name in OWN | {"*"})
     bound = {name for node in imports if set(_roots(node)) & {*PACKAGES, "importlib"} for name in _bound(node)}
     by_name = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} & {"getattr", "__import__", *bound}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and node.attr in OWN and _base(node) in bound:
-            yield node.lineno, node.attr
-        elif by_name & {"getattr", "__import__", "importlib"} and _is_own(node):
-            yield node.lineno, node.value  # type: ignore[attr-defined]
+    by_string = bool(by_name & {"getattr", "__import__", "importlib"})
+    for part in ast.walk(tree):
+        if isinstance(part, ast.Attribute) and part.attr in OWN and _base(part) in bound:
+            yield part.lineno, part.attr
+        elif by_string and isinstance(part, ast.Constant) and isinstance(part.value, str) and part.value in OWN:
+            yield part.lineno, part.value
 
 
 def _roots(node: ast.Import | ast.ImportFrom) -> list[str]:
@@ -68,10 +69,6 @@ def _base(node: ast.expr) -> str:
     while isinstance(node, ast.Attribute):
         node = node.value
     return node.id if isinstance(node, ast.Name) else ""
-
-
-def _is_own(node: ast.AST) -> bool:
-    return isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in OWN
 
 
 def function_named(tree: ast.Module, name: str) -> ast.FunctionDef | None:

@@ -14,7 +14,8 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeEl
 from rich.text import Text
 
 from equivalence_tests.dojo import folder as folders
-from equivalence_tests.dojo import progress, showing, words
+from equivalence_tests.dojo import progress as kept_in
+from equivalence_tests.dojo import showing, words
 from equivalence_tests.dojo.katas import KATAS, Kata
 from equivalence_tests.dojo.process import judge_file, train_with
 from equivalence_tests.dojo.sources import HINTS, source_of
@@ -36,14 +37,14 @@ class Session:
     errors: Console
     limit: float
 
-    def progress(self) -> progress.Progress:
+    def progress(self) -> kept_in.Progress:
         """What was kept; a file that cannot be read is put aside, which is said."""
         try:
-            return progress.read(self.folder)
+            return kept_in.read(self.folder)
         except ValueError as error:
-            aside = progress.put_aside(self.folder)
+            aside = kept_in.put_aside(self.folder)
             self.errors.print(Text(word("put_aside", self.language, error=error, aside=aside.name)), soft_wrap=True)
-            return progress.update(self.folder, lambda before: replace(before, language=self.language))
+            return kept_in.update(self.folder, lambda before: replace(before, language=self.language))
 
     def chosen(self, named: Sequence[str]) -> list[Kata]:
         """The katas that are named; none: the first that is not passed, or the last of all."""
@@ -61,7 +62,7 @@ class Session:
         where = str(path.with_suffix(".png")) if picture else ""
         with spinning(self.errors, path.name) as watch:
             verdict = judge_file(kata, path, self.limit, watch, where)
-        kept = progress.update(self.folder, lambda before: after(before, kata, verdict))
+        kept = kept_in.update(self.folder, lambda before: after(before, kata, verdict))
         showing.show_verdict(kata, path.name, verdict, self.console, self.language)
         if picture and not verdict.picture and not verdict.passed:
             self.say("no_picture")
@@ -69,7 +70,7 @@ class Session:
             self._go_on(kata, path, kept)
         return verdict
 
-    def _go_on(self, kata: Kata, path: Path, kept: progress.Progress) -> None:
+    def _go_on(self, kata: Kata, path: Path, kept: kept_in.Progress) -> None:
         if kata.name == TRAINS:
             self.train(kata, path)
         showing.show_bar(kept, self.console, self.language)
@@ -97,14 +98,14 @@ class Session:
         self.progress()
         everything = len(HINTS)
 
-        def one_more(before: progress.Progress) -> progress.Progress:
+        def one_more(before: kept_in.Progress) -> kept_in.Progress:
             state = before.of(kata.name)
             if state.passed:
                 return before
             return before.with_state(kata.name, replace(state, hints=min(state.hints + 1, everything)))
 
-        before = progress.read(self.folder).of(kata.name)
-        state = progress.update(self.folder, one_more).of(kata.name)
+        before = kept_in.read(self.folder).of(kata.name)
+        state = kept_in.update(self.folder, one_more).of(kata.name)
         steps = range(1, everything + 1) if state.passed or before.hints == everything else [state.hints]
         for step in steps:
             showing.show_hint(kata, step, self.console, self.language)
@@ -114,7 +115,7 @@ class Session:
     def solution(self, kata: Kata) -> None:
         """The last hint at once: whoever has seen it has had them all."""
         self.progress()
-        progress.update(self.folder, lambda before: _all_hints(before, kata))
+        kept_in.update(self.folder, lambda before: _all_hints(before, kata))
         self.console.print(Text(source_of(kata).solution), soft_wrap=True)
 
     def reset(self, kata: Kata) -> None:
@@ -149,7 +150,7 @@ class Session:
             time.sleep(LOOK_EVERY)
 
 
-def after(before: progress.Progress, kata: Kata, verdict: Verdict) -> progress.Progress:
+def after(before: kept_in.Progress, kata: Kata, verdict: Verdict) -> kept_in.Progress:
     """Progress with one more attempt in it; a file that was not touched is none."""
     state = before.of(kata.name)
     if not verdict.attempted or verdict.code == "defect":
@@ -159,7 +160,7 @@ def after(before: progress.Progress, kata: Kata, verdict: Verdict) -> progress.P
     return before.with_state(kata.name, replace(state, passed=passed, attempts=state.attempts + 1, last=last))
 
 
-def _all_hints(before: progress.Progress, kata: Kata) -> progress.Progress:
+def _all_hints(before: kept_in.Progress, kata: Kata) -> kept_in.Progress:
     state = before.of(kata.name)
     return before if state.passed else before.with_state(kata.name, replace(state, hints=len(HINTS)))
 

@@ -43,7 +43,12 @@ class Source:
 
     def hint(self, step: int, language: str) -> str:
         """Hint number `step`, from 1: prose, or code."""
-        found = {"nudge": self.nudge, "formula": self.formula, "shape": self.shape, "solution": self.solution}
+        found: dict[str, str | Text] = {
+            "nudge": self.nudge,
+            "formula": self.formula,
+            "shape": self.shape,
+            "solution": self.solution,
+        }
         told = found[HINTS[step - 1]]
         return told if isinstance(told, str) else told[language]
 
