@@ -9,12 +9,12 @@ from __future__ import annotations
 import random
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -30,6 +30,9 @@ from equivalence_tests.observe import Observation, observe
 from equivalence_tests.proof import WELL_CONDITIONED, cases_of
 from equivalence_tests.report import Property, Report
 from equivalence_tests.shrink import RecordedDraws, shrink
+
+if TYPE_CHECKING:  # every known mistake is loaded only where something is wrong
+    from equivalence_tests.mistakes import Mistake
 
 CASES = 400
 SMOKE = 8  # cases of the first stage, in each dtype
@@ -76,12 +79,14 @@ def no_watch(_: str) -> None:
     """Nobody is told how far the check is."""
 
 
-def examine(candidate: Candidate, settings: Settings, watch: Watch = no_watch) -> Report:
-    """The whole check, in this process."""
+def examine(
+    candidate: Candidate, settings: Settings, watch: Watch = no_watch, library: Collection[Mistake] | None = None
+) -> Report:
+    """The whole check, in this process. `library` is that of the diagnosis: every known mistake of the op if it is None."""
     began = time.monotonic()
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")  # its values are judged, not its warnings
-        return _Examination(candidate, settings, watch, began).report()
+        return _Examination(candidate, settings, watch, began, library).report()
 
 
 def draw(candidate: Candidate, settings: Settings, index: int) -> tuple[Case, list[int]]:
@@ -99,7 +104,15 @@ def digest(answer: Answer | None) -> str:
 
 
 class _Examination:
-    def __init__(self, candidate: Candidate, settings: Settings, watch: Watch, began: float) -> None:
+    def __init__(
+        self,
+        candidate: Candidate,
+        settings: Settings,
+        watch: Watch,
+        began: float,
+        library: Collection[Mistake] | None,
+    ) -> None:
+        self.library = library
         self.candidate, self.settings, self.watch, self.began = candidate, settings, watch, began
         self.op, self.implementation = candidate.op, candidate.implementation
         self.seen: list[Observation] = []
@@ -324,6 +337,7 @@ class _Examination:
                 sample,
                 conduct=behaviour,
                 broken_laws=[law for law, _ in broken if law not in self._edges()],
+                library=self.library,
                 implementation=self.implementation,
             )
 

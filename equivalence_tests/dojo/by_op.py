@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from equivalence_tests.findings import Finding
 from equivalence_tests.implementations import NotOffered
 from equivalence_tests.observe import Observation, observe
 from equivalence_tests.report import Report
+
+if TYPE_CHECKING:
+    from equivalence_tests.mistakes import Mistake
 
 CASES, SECONDS = 96, 5.0  # of the table; a model's are one in eight
 FIRST = 6  # draws among which the first call is looked for
@@ -98,9 +101,14 @@ def described(value: Any) -> str:
     return type(value).__name__
 
 
-def judged(candidate: Candidate, formula: Text, watch: Callable[[str], None] = no_watch) -> Verdict:
+def judged(
+    candidate: Candidate,
+    formula: Text,
+    watch: Callable[[str], None] = no_watch,
+    library: Collection[Mistake] | None = None,
+) -> Verdict:
     """Passed, or wrong with the findings and the smallest counterexample."""
-    report = examine(candidate, Settings(CASES, dtypes=("float64",), seconds=SECONDS), watch)
+    report = examine(candidate, Settings(CASES, dtypes=("float64",), seconds=SECONDS), watch, library)
     if report.passed:
         return Verdict("passed", {"cases": report.cases}, cases=report.cases, seconds=report.seconds)
     findings = [each for each in report.findings if each.code != "worst_element"] or _broken_rows(report)

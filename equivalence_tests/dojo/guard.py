@@ -26,7 +26,7 @@ class Printed:
         self.bytes, self._kept = 0, ""
 
     def write(self, text: str) -> int:
-        self.bytes += len(text.encode("utf-8", "replace"))
+        self.bytes += len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
         if len(self._kept) < SHOWN * LONGEST:
             self._kept += text[: SHOWN * LONGEST]
         return len(text)

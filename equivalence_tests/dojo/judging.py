@@ -142,8 +142,12 @@ def _by_op(answer: Answer, functions: Functions, guard: Guard, watch: Watch) -> 
         return wrong, None
     verdict = by_op.judged(candidate, answer.source.formula, watch)
     said = verdict.numbers.get("raised", "")
-    if said in guard.errors and verdict.findings and verdict.findings[0].code == "raises":
-        return raised(answer, *guard.errors[said]), None
+    if said in guard.errors and not verdict.passed:
+        error, line = guard.errors[said]
+        if "read-only" in said and line:
+            return Verdict("writes", {"line": line}, excerpt=excerpt(answer.text, line)), None
+        if verdict.findings[0].code == "raises" or not verdict.findings[0].sure:
+            return raised(answer, error, line), None
     return verdict, candidate
 
 

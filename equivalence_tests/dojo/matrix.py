@@ -17,10 +17,11 @@ from typing import Any
 from equivalence_tests.arithmetic import PRECISIONS
 from equivalence_tests.candidate import Candidate
 from equivalence_tests.checking import no_watch
-from equivalence_tests.diagnosis.known import Library, answered_alike
+from equivalence_tests.diagnosis.known import answered_alike
 from equivalence_tests.dojo import by_op, by_part
 from equivalence_tests.dojo.judging import Answer, judge, parsed, unwatched
 from equivalence_tests.dojo.katas import KATAS, Kata
+from equivalence_tests.dojo.sharing import library_of, sharing
 from equivalence_tests.dojo.sources import source_of
 from equivalence_tests.dojo.verdict import Verdict
 from equivalence_tests.findings import Finding
@@ -126,7 +127,7 @@ _ASKED: dict[tuple[Any, ...], Handed] = {}
 
 def _judged(kata: Kata, mistake: Mistake) -> Handed:
     candidate = as_candidate(kata, mistake)
-    verdict = by_op.judged(candidate, source_of(kata).formula)
+    verdict = by_op.judged(candidate, source_of(kata).formula, library=library_of(kata.like))
     if verdict.passed:
         why = _why_unseen(mistake)
         if why:
@@ -172,7 +173,7 @@ def as_candidate(kata: Kata, mistake: Mistake) -> Candidate:
         function.__name__ = name
         function.__signature__ = _signatures(kata)[name]  # type: ignore[attr-defined]
         functions[name] = function
-    return by_op.candidate_of(kata, functions)
+    return sharing(by_op.candidate_of(kata, functions))
 
 
 def _rightly(candidate: Candidate, mistake: Mistake, verdict: Verdict) -> bool:
@@ -195,7 +196,7 @@ def _alike(candidate: Candidate, one: Mistake, other: Mistake) -> bool:
             cases.append((candidate.taken(candidate.row.draw(by_op.draws(index), index % 2 == 1)), "float64"))
         except NotOffered:
             continue
-    return answered_alike(Library([one, other]), one, other, cases)
+    return answered_alike(library_of(one.op), one, other, cases)
 
 
 def _why_unseen(mistake: Mistake) -> str:

@@ -136,6 +136,10 @@ SAID: dict[str, tuple[str, str]] = {
         "{name} raises {error}.",
         "{name} lanza {error}.",
     ),
+    "writes": (
+        "Line {line} writes into an array that it was given: work on a copy.",
+        "La línea {line} escribe en un arreglo que recibió: trabaja con una copia.",
+    ),
     "exits": (
         "Line {line} ends the program ({error}): a function returns its answer, it does not exit.",
         "La línea {line} termina el programa ({error}): una función devuelve su respuesta, no sale del programa.",

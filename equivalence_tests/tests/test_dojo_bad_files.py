@@ -8,9 +8,12 @@ from rich.console import Console
 
 from equivalence_tests.dojo import progress
 from equivalence_tests.dojo.folder import kata_named, path_of, start
+from equivalence_tests.dojo.judging import judge, read_answer, unwatched
 from equivalence_tests.dojo.process import judge_file
 from equivalence_tests.dojo.progress import State
 from equivalence_tests.dojo.session import Session
+from equivalence_tests.dojo.verdict import Verdict
+from equivalence_tests.mistakes import quiet
 
 FORWARD = """
 import numpy as np
@@ -38,21 +41,40 @@ def kata():
 
 @pytest.fixture
 def judged(tmp_path, kata):
-    def judge(text):
+    """What is said of a text, by the worker's own process or, where nothing hangs or ends it, by this one."""
+
+    def judge_text(text, own_process=True):
         path = tmp_path / kata.file
         if isinstance(text, bytes):
             path.write_bytes(text)
         elif text is not None:
             path.write_text(text, encoding="utf-8")
         began = time.monotonic()
-        verdict = judge_file(kata, path, LIMIT)
+        verdict = judge_file(kata, path, LIMIT) if own_process else judged_here(kata, path)
         assert time.monotonic() - began < 4 * LIMIT + 10
         for language in ("en", "es"):
             assert "\n" not in verdict.say(language)
             assert "Traceback" not in verdict.say(language)
         return verdict
 
-    return judge
+    return judge_text
+
+
+def judged_here(kata, path):
+    answer = read_answer(kata, path)
+    with quiet():
+        return answer if isinstance(answer, Verdict) else judge(answer, unwatched(path), lambda _: None)
+
+
+NEEDS_A_PROCESS = (
+    "an endless loop",
+    "an endless loop on import",
+    "a loop that swallows everything",
+    "sleeps",
+    "os._exit",
+    "a signal",
+    "input",
+)
 
 
 BAD = {
@@ -84,6 +106,7 @@ BAD = {
     "another shape": (backward("return dA.sum(-1)"), "wrong", "shape"),
     "an exception": (backward("return dA / cache['A']"), "raises", "line 12"),
     "an exception on import": ("import numpy as np\nnp.no_such_thing\n", "raises", "line 2"),
+    "writes into its upstream gradient": (backward("dA *= cache", "return dA"), "writes", "line 12 writes"),
     "recursion": (backward("return softmax_backward(dA, cache)"), "recursion", "line 12"),
     "memory": (backward("return [0] * 10**11"), "memory", "line 12"),
     "another signature": (FORWARD + "def softmax_backward():\n    return 0\n", "raises_elsewhere", "softmax raises"),
@@ -104,21 +127,21 @@ BAD = {
 @pytest.mark.parametrize("name", BAD)
 def test_a_bad_file_is_said_in_one_line(judged, name):
     text, code, says = BAD[name]
-    verdict = judged(text)
+    verdict = judged(text, name in NEEDS_A_PROCESS)
     assert verdict.code == code, verdict
-    assert says in verdict.say("en")
+    assert says.casefold() in verdict.say("en").casefold()
 
 
 def test_a_syntax_error_shows_the_line_and_the_place(judged):
-    verdict = judged(BAD["syntax error"][0])
+    verdict = judged(BAD["syntax error"][0], own_process=False)
     assert verdict.excerpt[0].endswith("| def softmax_backward(dA, cache)")
     assert verdict.excerpt[1].rstrip().endswith("^")
 
 
 def test_a_print_storm_is_counted_and_its_first_lines_are_shown(judged):
-    verdict = judged(backward("for i in range(20000):", "    print('storm', i)", "return -dA"))
+    verdict = judged(backward("for i in range(200):", "    print('storm', i)", "return -dA"))
     assert verdict.code == "wrong"
-    assert verdict.printed["bytes"] > 1_000_000
+    assert verdict.printed["bytes"] > 10_000
     assert verdict.printed["lines"][:2] == ["storm 0", "storm 1"]
     assert len(verdict.printed["lines"]) == 20
     assert verdict.printed["more"]
@@ -136,13 +159,13 @@ def test_prints_do_not_make_an_answer_wrong(judged):
 
 
 def test_a_right_answer_passes_with_a_byte_order_mark(judged):
-    assert judged(("\ufeff" + FORWARD + RIGHT).encode()).passed
+    assert judged(("\ufeff" + FORWARD + RIGHT).encode(), own_process=False).passed
 
 
 def test_what_stands_beside_the_file_may_be_imported(judged, tmp_path):
     (tmp_path / "helper_of_mine.py").write_text("def inner(A, dA):\n    return (A * dA).sum(-1, keepdims=True)\n")
     text = "from helper_of_mine import inner\n" + backward("return cache * (dA - inner(cache, dA))")
-    assert judged(text).passed
+    assert judged(text, own_process=False).passed
 
 
 def test_a_bad_file_loses_no_progress(tmp_path, kata):
