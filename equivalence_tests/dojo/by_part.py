@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 from equivalence_tests.checks import attempt
@@ -13,16 +13,17 @@ from equivalence_tests.dojo.verdict import Verdict
 from equivalence_tests.mistakes import PART_MISTAKES, Mistake, quiet
 from equivalence_tests.parts import PARTS
 
+NUMBER = re.compile(r"-?\d+(\.\d+)?(e[+-]?\d+)?")
 Broken = tuple[tuple[str, str], ...]
 
 
-def judged(function: Callable[..., Any], part: str, mistakes: bool = True) -> Verdict:
+def judged(function: Callable[..., Any], part: str) -> Verdict:
     """Passed, or the first law that is broken."""
     with quiet():
         broken = broken_laws(function, part)
         if not broken:
             return Verdict("passed", {"cases": len(laws_of(part))}, cases=len(laws_of(part)))
-        same = [m for m in mistakes_of(part) if _coarse(_breaks(m)) == _coarse(broken)] if mistakes else []
+        same = [mistake for mistake in mistakes_of(part) if _breaks_alike(mistake, broken)]
     law, what = broken[0]
     said = {"en": f"{same[0].sentence}", "es": MISTAKES_ES[same[0].id]} if same else {}
     sentence = said or {
@@ -47,12 +48,15 @@ def mistakes_of(part: str) -> list[Mistake]:
     return [mistake for mistake in PART_MISTAKES.values() if mistake.op == part and not mistake.accepts]
 
 
-@cache
-def _breaks(mistake: Mistake) -> Broken:
-    return broken_laws(mistake.forward, mistake.op) if mistake.forward is not None else ()
+def _breaks_alike(mistake: Mistake, broken: Broken) -> bool:
+    """Whether a known mistake breaks the same laws in the same way; most differ at the first."""
+    said = dict(broken)
+    return all(
+        _coarse(attempt(partial(law, mistake.forward))) == _coarse(said.get(law.__name__, ""))
+        for law in laws_of(mistake.op)
+    )
 
 
-def _coarse(broken: Broken) -> Broken:
-    """What is said with its numbers to two digits: the same mistake rounds otherwise in another's code."""
-    number = re.compile(r"-?\d+(\.\d+)?(e[+-]?\d+)?")
-    return tuple((law, number.sub(lambda found: f"{float(found[0]):.2g}", what)) for law, what in broken)
+def _coarse(what: str) -> str:
+    """With its numbers to two digits: the same mistake rounds otherwise in another's code."""
+    return NUMBER.sub(lambda found: f"{float(found[0]):.2g}", what)

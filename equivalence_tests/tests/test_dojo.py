@@ -302,7 +302,7 @@ def test_the_handout_is_written_with_and_without_its_key(dojo, language, name):
     pages = {path.name: path.read_text(encoding="utf-8") for path in Path().glob("*.html")}
     assert len(pages) == 2
     assert f"{name}.html" in pages
-    assert all(f'lang="{language}"' in page for page in pages.values())
+    assert all(f"<html lang='{language}'>" in page for page in pages.values())
 
 
 # The teacher's report

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from equivalence_tests.dojo import sources
+from equivalence_tests.dojo import by_op, sources
 from equivalence_tests.dojo.cells import read_cells
 from equivalence_tests.dojo.katas import KATAS, KINDS
 from equivalence_tests.dojo.matrix import judged_text
@@ -19,6 +19,12 @@ from equivalence_tests.parts import PARTS
 
 each = pytest.mark.parametrize("kata", KATAS, ids=lambda kata: kata.name)
 MOST_LINES = 15
+
+
+@pytest.fixture(autouse=True)
+def few_cases(monkeypatch):
+    """What a start and a solution are worth shows in the first cases; `gemelos dojo matrix` draws them all."""
+    monkeypatch.setattr(by_op, "CASES", 24)
 
 
 def judged(kata, text):
