@@ -37,7 +37,7 @@ tfoot th, tfoot td { border-bottom: 0; color: var(--soft); font-weight: 600; }
 td small { display: block; color: var(--soft); font-size: .7rem; line-height: 1; min-height: .75rem; }
 .bar { display: inline-block; width: 7rem; height: .5rem; border-radius: 4px; background: var(--line); overflow: hidden; }
 .bar i { display: block; height: 100%; background: var(--bar); }
-ul { margin: .25rem 0 0; padding-left: 1.1rem; } li { margin: .2rem 0; } code { font-size: .9em; }
+section { margin-top: .9rem; } ul { margin: .25rem 0 0; padding-left: 1.1rem; } li { margin: .2rem 0; } code { font-size: .9em; }
 @media print { body { padding: 0; max-width: none; font-size: 9px; background: none; }
   .scroll { overflow: visible; border: 0; } th, td { padding: 1px 2px; }
   h2, tr { break-inside: avoid; } @page { size: A4 landscape; margin: 10mm; } }
@@ -48,7 +48,7 @@ def page(learners: Sequence[Learner], language: str, recheck: bool) -> str:
     """The whole page."""
     title = word("report", language)
     how = word("rechecked" if recheck else "as_recorded", language)
-    counts = f"{len(learners)} x {len(KATAS)} · {how}"
+    counts = word("class", language, learners=len(learners), katas=len(KATAS), how=how)
     return f"""<!doctype html>
 <html lang="{language}"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{escape(title)}</title><style>{STYLE}</style></head>
@@ -57,7 +57,7 @@ def page(learners: Sequence[Learner], language: str, recheck: bool) -> str:
 {_heads(language)}</tr></thead>
 <tbody>{"".join(_row(learner, language) for learner in learners)}</tbody>
 <tfoot><tr><th class="who">{escape(word("share", language))}</th><td></td>{_shares(learners)}</tr></tfoot></table></div>
-<h2>{escape(word("last", language))}</h2>{"".join(_findings(learner, language) for learner in learners)}
+<h2>{escape(word("last", language).capitalize())}</h2>{"".join(_findings(learner, language) for learner in learners)}
 </main></body></html>
 """
 

@@ -17,6 +17,7 @@ from reference_numpy.sampling import SamplingConfig
 
 TALES, LENGTH, BATCH = 24, 33, 8
 STEPS, RATE, CLIP, SEED = 120, 1e-2, 1.0, 0
+WIDTH, TEMPERATURE = 32, 0.5
 PROMPT, WRITTEN = "Había una vez", 40  # tokens
 
 
@@ -24,15 +25,15 @@ def train(answer: Answer, guard: Guard, watch: Callable[[str], None]) -> dict[st
     """The losses, and how a tale goes on after the training."""
     module = guard.load(compile(answer.text, str(answer.path), "exec", dont_inherit=True))
     forward, backward = (guard.wrap(getattr(module, name)) for name in answer.functions)
-    data = TextDataset(read_texts(corpus_path())[:TALES], LENGTH, lower=True, min_frequency=2)
+    data = TextDataset(read_texts(corpus_path())[:TALES], LENGTH, lower=True)
     tokenizer = data.tokenizer
     sizes = GPTConfig(
         vocab_size=tokenizer.vocab_size,
         context_window=LENGTH - 1,
-        embedding_dim=32,
+        embedding_dim=WIDTH,
         num_layers=2,
         num_heads=2,
-        head_dim=16,
+        head_dim=WIDTH // 2,
         ff_factor=2,
         dropout=0.0,
     )
@@ -49,7 +50,7 @@ def train(answer: Answer, guard: Guard, watch: Callable[[str], None]) -> dict[st
             watch(f"{len(losses)} of {STEPS}, {losses[-1]:.2f}")
             if len(losses) == STEPS:
                 break
-    sampling = SamplingConfig(temperature=0.7, max_tokens=WRITTEN)
+    sampling = SamplingConfig(temperature=TEMPERATURE, max_tokens=WRITTEN)
     step = partial(_step, params, sizes)
     text = generate_tokens(step, tokenizer, PROMPT, sampling, seed=SEED, context_window=LENGTH - 1)[0]
     return {"losses": losses, "text": text, "parameters": sum(p.size for p in params.values())}

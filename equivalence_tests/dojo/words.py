@@ -114,6 +114,7 @@ WORDS: dict[str, tuple[str, str]] = {
     "written": ("written: {path}", "escrito: {path}"),
     # The teacher's report.
     "report": ("Dojo: report", "Dojo: informe"),
+    "class": ("{learners} learners, {katas} katas, {how}", "{learners} estudiantes, {katas} katas, {how}"),
     "learner": ("learner", "estudiante"),
     "last": ("last finding", "último hallazgo"),
     "share": ("passed by", "superado por"),
