@@ -31,7 +31,7 @@
 #
 # Método: weight[v] se leyó en cada lugar t con ids_t = v, y cada uno de esos lugares tiene su
 # gradiente. Se suman. Las filas que nadie leyó reciben exactamente 0. Aquí vale un bucle sencillo
-# sobre los lugares; la próxima kata lo hace rápido.
+# sobre los lugares; el próximo kata lo hace rápido.
 #
 # Formas: ids (...) de enteros, con al menos un eje, weight y dweight (v, d), Y y dY (..., d).
 #
