@@ -30,7 +30,7 @@
 # fuera de la raíz. El decaimiento va desacoplado: actúa sobre p mismo, multiplicado por lr, y nunca pasa
 # por m ni por v.
 #
-# El paso se da EN EL SITIO: m, v y p son arrays que otros también tienen, así que cambia su contenido
+# El paso se da EN EL SITIO: m, v y p son arreglos que otros también tienen, así que cambia su contenido
 # (m *= ..., m += ...) y no crees otros. El gradiente g se queda como está.
 #
 # Formas: p, g, m, v de un mismo tensor tienen todos la misma forma. state es {} antes del primer paso.
@@ -61,7 +61,7 @@ def adamw_step(params, grads, state, lr=1e-3, betas=(0.9, 0.999), epsilon=1e-8, 
 
 # %% [markdown] part="nudge" lang="es"
 # Pruébalo en papel con el primer paso: m = (1 - beta1) g y v = (1 - beta2) g^2. ¿Por cuánto hay que
-# dividirlas para que m / sqrt(v) sea exactamente el signo de g? ¿Y qué operadores cambian un array sin
+# dividirlas para que m / sqrt(v) sea exactamente el signo de g? ¿Y qué operadores cambian un arreglo sin
 # crear otro?
 
 # %% [markdown] part="formula"

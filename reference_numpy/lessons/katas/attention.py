@@ -61,7 +61,7 @@ def attention(Q, K, V, *, mask=None, causal=False, scale=None):
 # single True: what is its maximum, and which two lines go wrong because of it?
 
 # %% [markdown] part="nudge" lang="es"
-# Reúne todo lo que prohíbe en un solo array booleano `allowed` y úsalo una vez. En una fila sin ningún
+# Reúne todo lo que prohíbe en un solo arreglo booleano `allowed` y úsalo una vez. En una fila sin ningún
 # True: ¿cuál es su máximo, y qué dos líneas fallan por su culpa?
 
 # %% [markdown] part="formula" lang="en"

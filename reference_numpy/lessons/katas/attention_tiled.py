@@ -36,7 +36,7 @@
 # Formas: Q (..., n, c), K (..., m, c), V (..., m, e); devuelve C (..., n, e) y la caché
 # (Q, K, V, C, L), con L (..., n, 1) = máximo + log(suma). El último bloque puede ser más corto. Con
 # n = m = 512 no se puede guardar en ningún momento más de una matriz de 512 x 512, sumando todos los
-# arrays.
+# arreglos.
 #
 # Ejemplo: una consulta con puntuaciones 1, 2, 4 contra los valores 10, 20, 30, con TILE = 2
 #     tras las puntuaciones 1, 2   máximo 2, suma 1.3679, suma ponderada 23.6788

@@ -25,14 +25,14 @@
 # los demás, y el paso se sale del mapa. Recortar acorta un gradiente así y conserva su dirección. Eso solo
 # funciona si todos los tensores se acortan por el mismo factor; por eso hay UNA norma, la de todos juntos.
 #
-# global_norm: la raíz de la suma de todos los cuadrados, de todos los arrays a la vez, como float de
+# global_norm: la raíz de la suma de todos los cuadrados, de todos los arreglos a la vez, como float de
 # Python. Los cuadrados se desbordan mucho antes que la norma: 1e200 es un número decente y 1e400 no
 # existe. Así que divide antes por el mayor |valor|, en float64, y vuelve a multiplicar la raíz por él. Si
 # todo es 0 (o no hay nada), la norma es 0.
 #
 # factor_for: 1 si la norma es lo bastante pequeña; si no, max_norm / (norm + 1e-6), como en torch.
 #
-# Formas: una lista de arrays de cualquier forma, también () y (0, 3), de float32 o float64.
+# Formas: una lista de arreglos de cualquier forma, también () y (0, 3), de float32 o float64.
 #
 # Ejemplo: global_norm([[3, 0], [4]]) = 5.0
 #     factor_for(5.0, 1.0) = 1 / 5.000001, y los gradientes pasan a [0.6, 0] y [0.8], con 6 decimales
@@ -63,7 +63,7 @@ def clip_gradients(grads, max_norm):
 # division give if that largest number is 0?
 
 # %% [markdown] part="nudge" lang="es"
-# Busca primero el mayor |valor| de todos los arrays; np.max necesita initial=0.0 para un array vacío. ¿Qué
+# Busca primero el mayor |valor| de todos los arreglos; np.max necesita initial=0.0 para un arreglo vacío. ¿Qué
 # daría la división si ese número es 0?
 
 # %% [markdown] part="formula" lang="en"
@@ -74,7 +74,7 @@ def clip_gradients(grads, max_norm):
 # factor = min(1, max_norm / (norm + 1e-6))
 
 # %% [markdown] part="formula" lang="es"
-# a = max |g|, sobre todas las entradas de todos los arrays
+# a = max |g|, sobre todas las entradas de todos los arreglos
 #
 # norm = a sqrt(sum (g / a)^2), y 0 si a = 0
 #

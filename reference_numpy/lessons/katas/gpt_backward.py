@@ -97,8 +97,8 @@ def gpt_backward(dlogits, cache):
 # the many. Where one array was used in two places (the tied table), it is added up over the two.
 
 # %% [markdown] part="nudge" lang="es"
-# Lee el paso hacia adelante de abajo arriba. Donde un array se sumó a muchos (las posiciones), el gradiente
-# se suma sobre esos muchos. Donde un array se usó en dos sitios (la tabla atada), se suma sobre los dos.
+# Lee el paso hacia adelante de abajo arriba. Donde un arreglo se sumó a muchos (las posiciones), el gradiente
+# se suma sobre esos muchos. Donde un arreglo se usó en dos sitios (la tabla atada), se suma sobre los dos.
 
 # %% [markdown] part="formula" lang="en"
 # dN, dhead, dlm_head.bias = linear'(dlogits)

@@ -33,10 +33,10 @@
 # 1e-20 y la respuesta es correcta hasta las últimas cifras. f tiene que dejar pasar números complejos; la
 # de abajo lo hace.
 #
-# Escribe las dos para una función f de un array que da un número. Una entrada cada vez: las demás no se
+# Escribe las dos para una función f de un arreglo que da un número. Una entrada cada vez: las demás no se
 # mueven.
 #
-# Formas: X (n, d); las dos devuelven un array (n, d), df/dX. Los pasos H y TINY están dados: H es más o
+# Formas: X (n, d); las dos devuelven un arreglo (n, d), df/dX. Los pasos H y TINY están dados: H es más o
 # menos la raíz cúbica de la unidad de redondeo, donde se equilibran el error de la fórmula y las cifras
 # perdidas.
 #
@@ -74,8 +74,8 @@ def gradient_check(X, W):  # what is judged
 # that one place. What dtype must that array have, so that it can hold an imaginary step?
 
 # %% [markdown] part="nudge" lang="es"
-# np.ndindex(X.shape) recorre todos los sitios de X. En cada uno haz un array de ceros con el paso solo en ese
-# sitio. ¿Qué dtype debe tener ese array para poder contener un paso imaginario?
+# np.ndindex(X.shape) recorre todos los sitios de X. En cada uno haz un arreglo de ceros con el paso solo en ese
+# sitio. ¿Qué dtype debe tener ese arreglo para poder contener un paso imaginario?
 
 # %% [markdown] part="formula" lang="en"
 # dX_ij = (f(X + h E_ij) - f(X - h E_ij)) / (2 h),  E_ij = 1 in the place i, j and 0 elsewhere,  h = H
@@ -145,7 +145,7 @@ import numpy as np
 
 
 def draw(rng):
-    n, d, k = (int(size) for size in rng.permutation([2, 3, 4, 5])[:3])
+    n, d, k = (int(size) for size in rng.permutation([2, 3, 4]))
     n, d = int(rng.choice([1, n, n])), int(rng.choice([1, d, d]))
     return {"X": rng.standard_normal((n, d)), "W": rng.standard_normal((d, k)) / np.sqrt(d)}
 

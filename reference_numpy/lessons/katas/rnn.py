@@ -29,7 +29,7 @@
 # producto van traspuestos.
 #
 # Formas: X (..., n, d), W_ih (k, d), W_hh (k, k), b_ih y b_hh (k,), h0 (..., k) o None.
-# Devuelve (H, h_last): todos los estados H (..., n, k), y el último (..., k) en un array propio.
+# Devuelve (H, h_last): todos los estados H (..., n, k), y el último (..., k) en un arreglo propio.
 #
 # Ejemplo: X = [[1], [0], [0]], W_ih = [[1]], W_hh = [[0.5]], sesgos 0
 #     H = [[0.7616], [0.3634], [0.1797]], h_last = [0.1797]: el primer token, que se desvanece

@@ -34,7 +34,7 @@
 # estado ANTERIOR a su paso: `before`, en la caché, contiene h_{t-1} donde H contiene h_t.
 #
 # Formas: dH (..., n, k), dh_last (..., k); devuelve dX (..., n, d), dW_ih (k, d), dW_hh (k, k), db_ih y
-# db_hh (k,), cada uno en un array propio, y dh0 (..., k) solo si se dio h0. rows(X) da todos los pasos
+# db_hh (k,), cada uno en un arreglo propio, y dh0 (..., k) solo si se dio h0. rows(X) da todos los pasos
 # de todas las secuencias como filas de una sola matriz.
 #
 # Ejemplo: X = [[1], [0], [0]], W_ih = [[1]], W_hh = [[0.5]], sesgos 0, dH = [[0], [0], [1]], dh_last = [0]

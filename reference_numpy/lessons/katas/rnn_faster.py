@@ -92,7 +92,7 @@ def gradients(X, W_ih, W_hh, b, dH):
 
 # %% [markdown] part="nudge" lang="es"
 # ¿Qué productos necesitan el resultado del paso anterior? Todo lo demás puede ir antes o después del
-# bucle, si el bucle guarda cada da_t en su sitio de un array grande.
+# bucle, si el bucle guarda cada da_t en su sitio de un arreglo grande.
 
 # %% [markdown] part="formula" lang="en"
 # before the loop:  U = X W_ih^T + b

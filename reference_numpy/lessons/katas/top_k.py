@@ -26,7 +26,7 @@
 # ya es -inf no debe volver, así que pueden quedar menos de k; si k es mayor que el vocabulario, se queda
 # todo. Cada fila se filtra por su cuenta. No cambies los logits que llegan.
 #
-# Formas: logits (..., v), k >= 1; devuelve un array (..., v) con los mismos números, o -inf.
+# Formas: logits (..., v), k >= 1; devuelve un arreglo (..., v) con los mismos números, o -inf.
 #
 # Ejemplo: logits [2, 5, 5, 1]
 #     k = 2  [-inf, 5, 5, -inf]
