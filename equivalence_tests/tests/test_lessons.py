@@ -1,9 +1,10 @@
 """The lessons: both languages run from start to end, say the same in the same order, and open as notebooks."""
 
 import ast
+import importlib
 import re
+from typing import Any
 
-import jupytext
 import nbformat
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from equivalence_tests.dojo.cells import in_language
 from equivalence_tests.dojo.witness import budget_used, complex_step
 from reference_numpy import softmax, softmax_backward
 
+jupytext: Any = importlib.import_module("jupytext")  # it has no types
 NAMES = lessons.lesson_names()
 both = pytest.mark.parametrize("language", lessons.LANGUAGES)
 every = pytest.mark.parametrize("name", NAMES)
