@@ -136,3 +136,9 @@ def test_complex_steps_and_budgets_tell_a_right_gradient_from_a_wrong_one():
         budget_used("softmax", given, dX=dX.astype(np.float32))
     with pytest.raises(ValueError, match="no 'dQ'"):
         budget_used("softmax", given, dQ=dX)
+
+
+def test_each_kata_is_named_at_the_end_of_its_lesson():
+    from equivalence_tests.dojo.katas import KATAS
+
+    assert [kata.name for kata in KATAS if kata.name not in lessons.lesson_katas(kata.lesson)] == []
