@@ -115,9 +115,9 @@ assert np.linalg.matrix_rank(P) == 2
 # ## A frustum takes a scene to the screen
 #
 # What a camera sees is a pyramid with its top cut off, between a near plane at depth 1 and a far one at depth 3. Far
-# things look small: the screen shows $x/z$ and $y/z$. A division is not linear, so no 3 x 2 matrix does this; but a 4 x
-# 4 matrix does all of it except the division, if each point carries a fourth coordinate 1. Divide by the fourth number
-# that comes out:
+# things look small: the screen shows $x/z$ and $y/z$. A division is not linear, so no 3 x 2 matrix does this; but a
+# 4 x 4 matrix does all of it except the division, if each point carries a fourth coordinate 1. Divide by the fourth
+# number that comes out:
 #
 # $$(x,\ y,\ z,\ 1)\, F = (x,\ y,\ 2z - 3,\ z) \qquad\to\qquad (x/z,\ y/z,\ 2 - 3/z)$$
 #
@@ -159,8 +159,8 @@ panels[0].plot(*(letter @ R5 / 5).T, color=blue)
 panels[0].set_title("2 x 2:  x R")
 for a, b in edges:
     panels[1].plot(*(corners[[a, b]] @ P).T, color=blue)
-    for x0, z0 in itertools.product((-1.5, 0.5), (1.0, 1.7, 2.4)):
-        box = corners[[a, b]] * [1.0, 0.8, 0.4] + [x0, -0.8, z0]
+    for x0, z0 in itertools.product((-1.4, 0.6), (1.0, 1.7, 2.4)):
+        box = corners[[a, b]] * [0.8, 1.8, 0.4] + [x0, -0.9, z0]
         panels[2].plot(*to_screen(box)[:, :2].T, color=vermilion if z0 == 1.0 else blue, linewidth=1)
 panels[1].set_title("3 x 2:  x P")
 panels[2].set_title("4 x 4, then / z:  (x, 1) F")
