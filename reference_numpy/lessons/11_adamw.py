@@ -57,8 +57,8 @@ BLUE, VERMILION = "#0072b2", "#d55e00"
 #
 # $$m_t = (1 - \beta_1) \sum_{s=1}^{t} \beta_1^{t-s}\, g_s.$$
 #
-# ¿Es una media? Sus pesos forman una serie geométrica, $(1 - \beta_1) \sum_s \beta_1^{t-s} = 1 - \beta_1^t$: no suman
-# 1. El resto sigue puesto en $m_0 = 0$. Divide, pues, entre la suma de los pesos:
+# ¿Es una media? Sus pesos forman una serie geométrica, $(1 - \beta_1) \sum_s \beta_1^{t-s} = 1 - \beta_1^t$: no
+# suman 1. El resto sigue puesto en $m_0 = 0$. Divide, pues, entre la suma de los pesos:
 #
 # $$\hat m_t = \frac{m_t}{1 - \beta_1^t}, \qquad \hat v_t = \frac{v_t}{1 - \beta_2^t}, \qquad
 # p \leftarrow p - \eta\, \frac{\hat m_t}{\sqrt{\hat v_t} + \epsilon}.$$
@@ -77,10 +77,10 @@ print("sum of the weights:", ((1.0 - beta) * beta ** np.arange(len(g))).sum(), "
 # %% [markdown] lang="en"
 # ## Without the bias correction
 #
-# Both averages start too small, so the first steps are too small, are they not? Take $g = 1$ all the time. Then $m_t =
-# 1 - \beta_1^t$ and $v_t = 1 - \beta_2^t$; corrected, every step is $\eta$. Uncorrected it is $\eta\,(1 - \beta_1^t) /
-# \sqrt{1 - \beta_2^t}$, and at $t = 1$ that is $0.1 / \sqrt{0.001} = 3.16$: too *large*, because $v$ is too small by
-# far more than $m$ is. It takes a few thousand steps to settle.
+# Both averages start too small, so the first steps are too small, are they not? Take $g = 1$ all the time. Then
+# $m_t = 1 - \beta_1^t$ and $v_t = 1 - \beta_2^t$; corrected, every step is $\eta$. Uncorrected it is
+# $\eta\,(1 - \beta_1^t) / \sqrt{1 - \beta_2^t}$, and at $t = 1$ that is $0.1 / \sqrt{0.001} = 3.16$: too *large*,
+# because $v$ is too small by far more than $m$ is. It takes a few thousand steps to settle.
 
 # %% [markdown] lang="es"
 # ## Sin la corrección del sesgo
@@ -184,9 +184,9 @@ for start in (0.5, 50.0):
 # g \leftarrow g \cdot \min\Bigl(1, \frac{C}{\|g\| + 10^{-6}}\Bigr).$$
 #
 # Un solo factor: la dirección no cambia. Recortar cada tensor por su propia norma gira el gradiente, y nadie había
-# pedido eso. Además, la norma de un gradiente grande no debe desbordarse por el camino: $(10^{200})^2$ es infinito, $C
-# / \infty = 0$, y todos los gradientes serían 0 sin previo aviso. Por eso se saca antes el mayor número: $\|g\| = M\,
-# \|g / M\|$.
+# pedido eso. Además, la norma de un gradiente grande no debe desbordarse por el camino: $(10^{200})^2$ es infinito,
+# $C / \infty = 0$, y todos los gradientes serían 0 sin previo aviso. Por eso se saca antes el mayor número:
+# $\|g\| = M\, \|g / M\|$.
 
 
 # %%

@@ -58,8 +58,8 @@ def peak(function, *arguments):
 #
 # $$\mu = \max_j S_j, \qquad \ell = \sum_j e^{S_j - \mu}, \qquad C = \sum_j e^{S_j - \mu}\, V_j.$$
 #
-# A new tile may bring a larger maximum $\mu'$. Then every old term is off by one and the same factor, $e^{S_j - \mu'} =
-# e^{\mu - \mu'}\, e^{S_j - \mu}$, and can be put right without being looked at again:
+# A new tile may bring a larger maximum $\mu'$. Then every old term is off by one and the same factor,
+# $e^{S_j - \mu'} = e^{\mu - \mu'}\, e^{S_j - \mu}$, and can be put right without being looked at again:
 #
 # $$\ell' = e^{\mu - \mu'}\, \ell + \sum_{\text{new } j} e^{S_j - \mu'}, \qquad
 # C' = e^{\mu - \mu'}\, C + \sum_{\text{new } j} e^{S_j - \mu'}\, V_j.$$
@@ -157,8 +157,8 @@ for size in (1, 7, 40, 64):
 
 # %% [markdown] lang="en"
 # **The mistakes people make here.** To put right $\ell$ and forget $C$ when the maximum moves. How does it show? Not at
-# all if the largest score happens to lie in the first tile. And with masks: a tile that is masked throughout has $\mu'
-# = -\infty$, and $-\infty - (-\infty)$ is NaN; there 0 has to stand in its place.
+# all if the largest score happens to lie in the first tile. And with masks: a tile that is masked throughout has
+# $\mu' = -\infty$, and $-\infty - (-\infty)$ is NaN; there 0 has to stand in its place.
 
 # %% [markdown] lang="es"
 # **Los errores típicos.** Corregir $\ell$ y olvidarse de $C$ cuando cambia el máximo. ¿Cómo se nota? De ninguna manera,
