@@ -165,9 +165,9 @@ for start in (0.5, 50.0):
 # ## Clipping
 #
 # One bad batch can have an enormous gradient (lesson 9 shows why). Clipping shortens it to a largest norm $C$, by one
-# factor for all tensors together:
+# factor for all tensors $G$ together:
 #
-# $$\|g\| = \Bigl(\sum_{\text{tensors}} \sum_i g_i^2\Bigr)^{1/2}, \qquad
+# $$\|g\| = \Bigl(\sum_G \sum_i G_i^2\Bigr)^{1/2}, \qquad
 # g \leftarrow g \cdot \min\Bigl(1, \frac{C}{\|g\| + 10^{-6}}\Bigr).$$
 #
 # One factor, so the direction stays. To clip each tensor by its own norm turns the gradient, and nobody asked for that.
@@ -178,9 +178,9 @@ for start in (0.5, 50.0):
 # ## El recorte
 #
 # Un lote malo puede traer un gradiente enorme (la lección 9 explica por qué). El recorte lo acorta hasta una norma
-# máxima $C$, con un solo factor para todos los tensores a la vez:
+# máxima $C$, con un solo factor para todos los tensores $G$ a la vez:
 #
-# $$\|g\| = \Bigl(\sum_{\text{tensores}} \sum_i g_i^2\Bigr)^{1/2}, \qquad
+# $$\|g\| = \Bigl(\sum_G \sum_i G_i^2\Bigr)^{1/2}, \qquad
 # g \leftarrow g \cdot \min\Bigl(1, \frac{C}{\|g\| + 10^{-6}}\Bigr).$$
 #
 # Un solo factor: la dirección no cambia. Recortar cada tensor por su propia norma gira el gradiente, y nadie había
