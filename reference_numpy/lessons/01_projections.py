@@ -115,9 +115,9 @@ assert np.linalg.matrix_rank(P) == 2
 # ## A frustum takes a scene to the screen
 #
 # What a camera sees is a pyramid with its top cut off, between a near plane at depth 1 and a far one at depth 3. Far
-# things look small: the screen shows $x/z$ and $y/z$. A division is not linear, so no 3 x 2 matrix does this; but a 4 x
-# 4 matrix does all of it except the division, if each point carries a fourth coordinate 1. Divide by the fourth number
-# that comes out:
+# things look small: the screen shows $x/z$ and $y/z$. A division is not linear, so no 3 x 2 matrix does this; but a
+# 4 x 4 matrix does all of it except the division, if each point carries a fourth coordinate 1. Divide by the fourth
+# number that comes out:
 #
 # $$(x,\ y,\ z,\ 1)\, F = (x,\ y,\ 2z - 3,\ z) \qquad\to\qquad (x/z,\ y/z,\ 2 - 3/z)$$
 #

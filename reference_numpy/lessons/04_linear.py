@@ -44,7 +44,7 @@ from equivalence_tests.dojo.witness import budget_used, complex_step
 # Nothing tells $b$ and $t$ apart in the last two, so lay all tokens below each other, $N = B\,T$ rows, and the sums are
 # products:
 #
-# $$dX = dY\, W \qquad\qquad dW = dY_{rows}^T\, X_{rows} \qquad\qquad db = \mathrm{sum}(dY_{rows})$$
+# $$dX = dY\, W \qquad\qquad dW = dY_{\text{rows}}^T\, X_{\text{rows}} \qquad\qquad db = \mathrm{sum}(dY_{\text{rows}})$$
 
 # %% [markdown] lang="es"
 # ## Primero los índices
@@ -66,7 +66,7 @@ from equivalence_tests.dojo.witness import budget_used, complex_step
 # En las dos últimas nada distingue $b$ de $t$: pon todos los tokens uno debajo de otro, $N = B\,T$ filas, y las sumas
 # son productos:
 #
-# $$dX = dY\, W \qquad\qquad dW = dY_{rows}^T\, X_{rows} \qquad\qquad db = \mathrm{sum}(dY_{rows})$$
+# $$dX = dY\, W \qquad\qquad dW = dY_{\text{filas}}^T\, X_{\text{filas}} \qquad\qquad db = \mathrm{sum}(dY_{\text{filas}})$$
 
 # %%
 

@@ -73,8 +73,8 @@ print(one_pass)
 #
 # From the last atom to the first. At each one the question is the same: which numbers does this one reach?
 #
-# * $Y_j = g_j N_j + s_j$. Column $j$ of every row: $dg_j = \sum_{rows} dY_j N_j$, $ds_j = \sum_{rows} dY_j$; and
-#   $dN_j = dY_j\, g_j$.
+# * $Y_j = g_j N_j + s_j$. Column $j$ of every row: $dg_j = \sum_{\text{rows}} dY_j N_j$,
+#   $ds_j = \sum_{\text{rows}} dY_j$; and $dN_j = dY_j\, g_j$.
 # * $N_j = D_j\, r$. $D_j$ reaches $N_j$ alone; $r$ reaches the whole row: $dD_j = dN_j\, r$ and $dr = \sum_j dN_j D_j$.
 # * $r = (v + \epsilon)^{-1/2}$, so $dr/dv = -\frac{1}{2} (v + \epsilon)^{-3/2} = -\frac{1}{2} r^3$:
 #   $dv = -\frac{1}{2} r^3\, dr$.
@@ -98,8 +98,8 @@ print(one_pass)
 #
 # Del último átomo al primero. En cada uno la pregunta es la misma: ¿a qué números llega este?
 #
-# * $Y_j = g_j N_j + s_j$. La columna $j$ de todas las filas: $dg_j = \sum_{rows} dY_j N_j$, $ds_j = \sum_{rows} dY_j$;
-#   y $dN_j = dY_j\, g_j$.
+# * $Y_j = g_j N_j + s_j$. La columna $j$ de todas las filas: $dg_j = \sum_{\text{filas}} dY_j N_j$,
+#   $ds_j = \sum_{\text{filas}} dY_j$; y $dN_j = dY_j\, g_j$.
 # * $N_j = D_j\, r$. $D_j$ solo llega a $N_j$; $r$ llega a toda la fila: $dD_j = dN_j\, r$ y $dr = \sum_j dN_j D_j$.
 # * $r = (v + \epsilon)^{-1/2}$, así que $dr/dv = -\frac{1}{2} (v + \epsilon)^{-3/2} = -\frac{1}{2} r^3$:
 #   $dv = -\frac{1}{2} r^3\, dr$.
@@ -193,7 +193,7 @@ print(dX.sum(-1), wrong.sum(-1))  # the row sums tell on it
 # A block adds a part $f$ to its input. The original transformer put the norm after the sum, a GPT puts it before the
 # part:
 #
-# $$\mathrm{after}:\; Y = \mathrm{norm}(X + f(X)) \qquad\qquad \mathrm{before}:\; Y = X + f(\mathrm{norm}(X))$$
+# $$\text{after: } Y = \mathrm{norm}(X + f(X)) \qquad\qquad \text{before: } Y = X + f(\mathrm{norm}(X))$$
 #
 # A sum forks the gradient. With the norm before the part, one branch of the fork is $dY$ itself, block after block:
 # whatever the parts do, $dX = dY + \dots$ from end to end. With the norm after it, that branch passes through every
@@ -209,7 +209,7 @@ print(dX.sum(-1), wrong.sum(-1))  # the row sums tell on it
 # Un bloque suma una parte $f$ a su entrada. El transformer original ponía la norma después de la suma; un GPT la pone
 # antes de la parte:
 #
-# $$\mathrm{after}:\; Y = \mathrm{norm}(X + f(X)) \qquad\qquad \mathrm{before}:\; Y = X + f(\mathrm{norm}(X))$$
+# $$\text{después: } Y = \mathrm{norm}(X + f(X)) \qquad\qquad \text{antes: } Y = X + f(\mathrm{norm}(X))$$
 #
 # Una suma bifurca el gradiente. Con la norma antes de la parte, una de las dos ramas es el propio $dY$, bloque tras
 # bloque: hagan lo que hagan las partes, $dX = dY + \dots$ de un extremo a otro. Con la norma después, esa rama
