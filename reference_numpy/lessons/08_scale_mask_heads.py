@@ -111,8 +111,8 @@ assert sizes[-1] < 1e-6 * sizes[0]
 # %% [markdown] lang="es"
 # ## El experimento
 #
-# Ahora, atenciones enteras: $n = 64$ consultas y claves de números normales, y un gradiente $dA$ que llega desde
-# arriba. Es *aleatorio*, de norma 1 en cada fila. Un gradiente de unos no demostraría nada:
+# Ahora, atenciones enteras: $n = 64$ consultas y claves de números normales estándar, y un gradiente $dA$ que llega
+# desde arriba. Es *aleatorio*, de norma 1 en cada fila. Un gradiente de unos no demostraría nada:
 # $dS_i = A_i (1 - \sum_j A_j) = 0$ con cualquier escala, y solo queda el redondeo. Así, la norma de una fila de $dS$ es
 # el factor por el que softmax encoge lo que pasa a través de él.
 

@@ -126,8 +126,8 @@ assert budget_used("attention_stages", head, A=A, C=C_by_hand) <= 1.0
 # which is exact once more.
 #
 # In each row, $\delta_i = \sum_j A_{ij}\, dA_{ij}$ is what the row gains on average, and
-# $dS_{ij} = A_{ij} (dA_{ij} - \delta_i)$ gives to each score what it has above the average. So each row of $dS$ sums to
-# 0: a check that costs three additions.
+# $dS_{ij} = A_{ij} (dA_{ij} - \delta_i)$ gives each score, in proportion to its weight, what it has above that average.
+# So each row of $dS$ sums to 0: a check that costs three additions.
 
 # %% [markdown] lang="es"
 # ## Hacia atrás a través de la mezcla y del softmax
@@ -137,8 +137,8 @@ assert budget_used("attention_stages", head, A=A, C=C_by_hand) <= 1.0
 # $dA = dC\, V^T$, que vuelve a ser exacto.
 #
 # En cada fila, $\delta_i = \sum_j A_{ij}\, dA_{ij}$ es lo que la fila gana de media, y
-# $dS_{ij} = A_{ij} (dA_{ij} - \delta_i)$ le da a cada puntuación lo que supera esa media. Por eso cada fila de $dS$
-# suma 0: una comprobación que cuesta tres sumas.
+# $dS_{ij} = A_{ij} (dA_{ij} - \delta_i)$ le da a cada puntuación, en proporción a su peso, lo que supera esa media. Por
+# eso cada fila de $dS$ suma 0: una comprobación que cuesta tres sumas.
 
 # %%
 dV = product(transposed(A), dC)
