@@ -1,9 +1,10 @@
 """The lessons: both languages run from start to end, say the same in the same order, and open as notebooks."""
 
 import ast
+import importlib
 import re
+from typing import Any
 
-import jupytext
 import nbformat
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from equivalence_tests.dojo.cells import in_language
 from equivalence_tests.dojo.witness import budget_used, complex_step
 from reference_numpy import softmax, softmax_backward
 
+jupytext: Any = importlib.import_module("jupytext")  # it has no types
 NAMES = lessons.lesson_names()
 both = pytest.mark.parametrize("language", lessons.LANGUAGES)
 every = pytest.mark.parametrize("name", NAMES)
@@ -134,3 +136,9 @@ def test_complex_steps_and_budgets_tell_a_right_gradient_from_a_wrong_one():
         budget_used("softmax", given, dX=dX.astype(np.float32))
     with pytest.raises(ValueError, match="no 'dQ'"):
         budget_used("softmax", given, dQ=dX)
+
+
+def test_each_kata_is_named_at_the_end_of_its_lesson():
+    from equivalence_tests.dojo.katas import KATAS
+
+    assert [kata.name for kata in KATAS if kata.name not in lessons.lesson_katas(kata.lesson)] == []

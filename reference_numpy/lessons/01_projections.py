@@ -159,8 +159,8 @@ panels[0].plot(*(letter @ R5 / 5).T, color=blue)
 panels[0].set_title("2 x 2:  x R")
 for a, b in edges:
     panels[1].plot(*(corners[[a, b]] @ P).T, color=blue)
-    for x0, z0 in itertools.product((-1.5, 0.5), (1.0, 1.7, 2.4)):
-        box = corners[[a, b]] * [1.0, 0.8, 0.4] + [x0, -0.8, z0]
+    for x0, z0 in itertools.product((-1.4, 0.6), (1.0, 1.7, 2.4)):
+        box = corners[[a, b]] * [0.8, 1.8, 0.4] + [x0, -0.9, z0]
         panels[2].plot(*to_screen(box)[:, :2].T, color=vermilion if z0 == 1.0 else blue, linewidth=1)
 panels[1].set_title("3 x 2:  x P")
 panels[2].set_title("4 x 4, then / z:  (x, 1) F")

@@ -232,7 +232,8 @@ for panel, factor in zip(panels, (0.0, 1.0, 8.0), strict=True):
     largest.append(np.abs(J).max())
     image = panel.imshow(J, cmap="PuOr", vmin=-0.25, vmax=0.25)
     for i, j in np.ndindex(J.shape):
-        panel.text(j, i, f"{J[i, j]:.3f}", ha="center", va="center", fontsize=8)
+        colour = "white" if abs(J[i, j]) > 0.15 else "black"
+        panel.text(j, i, f"{J[i, j]:.2g}", ha="center", va="center", fontsize=7, color=colour)
     panel.set_title(
         f"J,  A = softmax({factor:g} X)\nA = {np.array2string(A, precision=3, suppress_small=True)}", fontsize=9
     )

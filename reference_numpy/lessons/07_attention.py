@@ -288,7 +288,7 @@ assert check(self_attention, like="self_attention", backward=self_attention_back
 
 dA = dC @ V.T
 dS = A * (dA - (A * dA).sum(-1, keepdims=True))
-figure, panels = plt.subplots(1, 3, figsize=(12, 4), layout="constrained")
+figure, panels = plt.subplots(1, 3, figsize=(12, 4.6), layout="constrained")
 reach = np.abs(dS).max()
 pictures = {"softmax(X X^T)": untrained, "A": A, "dS": dS}
 for panel, (name, matrix) in zip(panels, pictures.items(), strict=True):
@@ -298,8 +298,8 @@ for panel, (name, matrix) in zip(panels, pictures.items(), strict=True):
     panel.set_yticks(range(n), words)
     panel.set_title(name)
     for (m, p), number in np.ndenumerate(matrix):
-        dark = number > 0.6 * matrix.max() and name != "dS"
-        panel.text(p, m, f"{number:.2f}", ha="center", va="center", fontsize=7, color="white" if dark else "black")
+        colour = "white" if abs(number) > 0.6 * np.abs(matrix).max() else "black"
+        panel.text(p, m, f"{number:.2f}", ha="center", va="center", fontsize=7, color=colour)
 plt.show()
 
 # %% [markdown] lang="en"
