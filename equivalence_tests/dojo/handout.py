@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from html import escape
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +21,8 @@ from equivalence_tests.dojo.paper import (
 
 LANGUAGES = ("en", "es")
 SYMBOLS = {"Wq": "W<sub>q</sub>", "Wk": "W<sub>k</sub>", "Wv": "W<sub>v</sub>"}
+SYMBOLS |= {f"d{name}": f"(d{symbol})" for name, symbol in SYMBOLS.items()}
+SYMBOLS |= {"Omega": "Ω", "dOmega": "dΩ", "scaled": "S", "delta": "δ"}
 WORDS = {
     "title": ("One head of attention, by hand", "Una cabeza de atención, a mano"),
     "name": ("Name: ____________________", "Nombre: ____________________"),
@@ -54,7 +55,7 @@ def handout(language: str = "en", key: bool = False) -> str:
     for name, steps in (("forward", FORWARD), ("backward", BACKWARD)):
         cards = "\n".join(_card(step, number + k, matrices, language, key) for k, step in enumerate(steps, 1))
         number += len(steps)
-        parts.append(f"<h2>{_word(name, language)}</h2>\n<section class='grid'>\n{cards}\n</section>")
+        parts.append(f"<h2 class='{name}'>{_word(name, language)}</h2>\n<section class='grid'>\n{cards}\n</section>")
     corner = f"<p class='key'>{_word('key', language)}</p>" if key else f"<p>{_word('name', language)}</p>"
     given = "".join(
         f"<figure><span>{SYMBOLS.get(name, name)} =</span>{_table(name, GIVEN[name], None, True)}</figure>"
@@ -101,10 +102,11 @@ def _card(step: Step, number: int, matrices: dict[str, Array], language: str, ke
     result = written(step.name, values[i, j])
     sum_ = worked(step, matrices)
     equals = "" if sum_ == result else f" = {result}"
-    place = f"<sub>{i + 1}</sub>" if values.shape[1] == 1 else f"<sub>{i + 1}{j + 1}</sub>"
+    place = i + 1 if values.shape[1] == 1 else f"{i + 1}{j + 1}"
+    entry = f"{SYMBOLS.get(step.name, step.name)}<sub>{place}</sub>"
     return (
         f"<article class='step'><h3><small>{number}</small>{step.equation}</h3>"
-        f"<p>{escape(sentence)}</p><p class='worked'>{place} {escape(sum_)}{equals}</p>"
+        f"<p>{sentence}</p><p class='worked'>{entry} = {sum_}{equals}</p>"
         f"{_table(step.name, values, step.place, key)}</article>"
     )
 
@@ -134,8 +136,8 @@ def _checks(matrices: dict[str, Array], language: str, key: bool) -> str:
             "Cada columna de dV suma lo mismo que la de dC.",
             matrices["dV"].sum(0),
         ),
-        ("Σ dQ·Q = Σ dK·K, entry by entry.", "Σ dQ·Q = Σ dK·K, entrada por entrada.", (inner["Q"], inner["K"])),
-        ("Σ dV·V = Σ dC·C, entry by entry.", "Σ dV·V = Σ dC·C, entrada por entrada.", (inner["V"], inner["C"])),
+        (_inner("Q", "K"), _inner("Q", "K"), (inner["Q"], inner["K"])),
+        (_inner("V", "C"), _inner("V", "C"), (inner["V"], inner["C"])),
     )
     return "\n".join(
         f"<li>{line[LANGUAGES.index(language)]}"
@@ -143,3 +145,8 @@ def _checks(matrices: dict[str, Array], language: str, key: bool) -> str:
         + "</li>"
         for line in lines
     )
+
+
+def _inner(one: str, other: str) -> str:
+    """The equation that <d one, one> = <d other, other>."""
+    return " = ".join(f"Σ<sub>ij</sub> d{name}<sub>ij</sub> {name}<sub>ij</sub>" for name in (one, other))

@@ -30,8 +30,8 @@ MINUS = "\u2212"
 
 @dataclass(frozen=True)
 class Step:
-    """One matrix to work out: its equation in HTML, the entry that is worked out for the reader, a sentence in each
-    language, and, if it is a sum of matrix products, their factors (".T": transposed).
+    """One matrix to work out: its equation and a sentence in each language, all as HTML; the entry that is worked out for
+    the reader; and, if it is a sum of matrix products, their factors (".T": transposed).
     """
 
     name: str
@@ -59,8 +59,8 @@ FORWARD = (
         "E",
         f"E<sub>ij</sub> = exp(S<sub>ij</sub> {MINUS} max<sub>k</sub> S<sub>ik</sub>)",
         (1, 0),
-        "Only 1, e^({minus}1/√2) = {once} and e^({minus}2/√2) = {twice} occur.",
-        "Solo salen 1, e^({minus}1/√2) = {once} y e^({minus}2/√2) = {twice}.",
+        "It holds 1, e<sup>{minus}1/√2</sup> = {once} and e<sup>{minus}2/√2</sup> = {twice}.",
+        "Contiene 1, e<sup>{minus}1/√2</sup> = {once} y e<sup>{minus}2/√2</sup> = {twice}.",
     ),
     Step(
         "A",
@@ -99,8 +99,8 @@ BACKWARD = (
         "dOmega",
         "dΩ = dS / √2",
         (0, 0),
-        "The scale again. Without it, dQ and dK are {root} times too large.",
-        "Otra vez la escala. Sin ella, dQ y dK salen {root} veces mayores.",
+        "Without it, dQ and dK are {root} times too large.",
+        "Sin esta escala, dQ y dK se multiplican por {root}.",
     ),
     Step(
         "dQ", "dQ = dΩ K", (0, 1), "Row i of dΩ, with the keys.", "La fila i de dΩ, con las claves.", (("dOmega", "K"),)

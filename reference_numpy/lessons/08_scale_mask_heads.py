@@ -49,8 +49,8 @@ BLUE, VERMILION = "#0072b2", "#d55e00"
 #
 # porque solo sobreviven los términos con $a = b$. Las puntuaciones tienen el tamaño $\sqrt c$: con cabezas de anchura
 # 64 son ocho veces mayores que con anchura 1, y el texto no tiene nada que ver en ello. El código sortea parejas y
-# compara; la media de $N$ valores de $\omega^2$ tiene la desviación típica $\sqrt{(2c^2 + 6c)/N}$ (pues $E[\omega^4] =
-# 3c^2 + 6c$), y se admiten cinco de ellas.
+# compara; la media de $N$ valores de $\omega^2$ tiene la desviación típica $\sqrt{(2c^2 + 6c)/N}$ (pues
+# $E[\omega^4] = 3c^2 + 6c$), y se admiten cinco de ellas.
 
 # %%
 N = 20_000
@@ -79,9 +79,9 @@ for c in (1, 4, 16, 64):
 #
 # $$\frac{\partial A_i}{\partial S_j} = A_i\,(\delta_{ij} - A_j).$$
 #
-# Cuando crecen las puntuaciones, el mayor de los $A_i$ tiende a 1 y los demás a 0; entonces todas las entradas, $A_i (1
-# - A_i)$ en la diagonal y $-A_i A_j$ fuera de ella, tienden a 0. Una función escalón no tiene pendiente. A la
-#   izquierda, una fila de puntuaciones multiplicada por $\sqrt c$; a la derecha, el tamaño del jacobiano.
+# Cuando crecen las puntuaciones, el mayor de los $A_i$ tiende a 1 y los demás a 0; entonces todas las entradas,
+# $A_i (1 - A_i)$ en la diagonal y $-A_i A_j$ fuera de ella, tienden a 0. Una función escalón no tiene pendiente. A la
+# izquierda, una fila de puntuaciones multiplicada por $\sqrt c$; a la derecha, el tamaño del jacobiano.
 
 # %%
 row = np.array([1.2, 0.9, 0.1, -0.4, -1.6])
@@ -104,17 +104,17 @@ assert sizes[-1] < 1e-6 * sizes[0]
 # ## The experiment
 #
 # Now whole attentions: $n = 64$ queries and keys of standard normal numbers, and a gradient $dA$ that arrives from
-# above. It is *random*, with norm 1 in every row. An upstream gradient of ones would prove nothing: $dS_i = A_i (1 -
-# \sum_j A_j) = 0$ with any scale whatever, and only rounding is left. So the norm of a row of $dS$ is the factor by
-# which softmax shrinks what passes through.
+# above. It is *random*, with norm 1 in every row. An upstream gradient of ones would prove nothing:
+# $dS_i = A_i (1 - \sum_j A_j) = 0$ with any scale whatever, and only rounding is left. So the norm of a row of $dS$ is
+# the factor by which softmax shrinks what passes through.
 
 # %% [markdown] lang="es"
 # ## El experimento
 #
-# Ahora, atenciones enteras: $n = 64$ consultas y claves de números normales, y un gradiente $dA$ que llega desde
-# arriba. Es *aleatorio*, de norma 1 en cada fila. Un gradiente de unos no demostraría nada: $dS_i = A_i (1 - \sum_j
-# A_j) = 0$ con cualquier escala, y solo queda el redondeo. Así, la norma de una fila de $dS$ es el factor por el que
-# softmax encoge lo que pasa a través de él.
+# Ahora, atenciones enteras: $n = 64$ consultas y claves de números normales estándar, y un gradiente $dA$ que llega
+# desde arriba. Es *aleatorio*, de norma 1 en cada fila. Un gradiente de unos no demostraría nada:
+# $dS_i = A_i (1 - \sum_j A_j) = 0$ con cualquier escala, y solo queda el redondeo. Así, la norma de una fila de $dS$ es
+# el factor por el que softmax encoge lo que pasa a través de él.
 
 # %%
 n, sequences = 64, 4
@@ -154,8 +154,8 @@ assert np.ptp(medians[0, 2:]) < 0.2 * medians[0, 2:].mean()  # with the scale, t
 assert medians[1, -1] < 1e-4 * medians[0, -1]
 
 # %% [markdown] lang="en"
-# With $c$ in the thousands, the median gradient without the scale is smaller by millions, and its entropy is that of a
-# step function. Two things do not show it. The *mean* of the norms falls only a little, since the few rows that
+# With $c$ in the thousands, the median gradient without the scale is millions of times smaller, and the entropy is that
+# of a step function. Two things do not show it. The *mean* of the norms falls only a little, since the few rows that
 # hesitate between two keys keep a large gradient. And at $\Omega$ the gradients without the scale can even be larger,
 # because $d\Omega = dS / \sqrt c$ divides by it once more: the scale appears in the forward **and** in the backward.
 #
@@ -199,8 +199,8 @@ assert abs(cosine - 1.0) <= 2 * (n * c + 4) * U  # a sum of n c products over tw
 # %% [markdown] lang="es"
 # ## La máscara causal: por qué menos infinito antes, y no cero después
 #
-# Un modelo que predice el token siguiente no debe verlo: la consulta $i$ puede mirar las claves $j \le i$. Si $m_{ij} =
-# 1$ donde puede, el softmax con máscara es
+# Un modelo que predice el token siguiente no debe verlo: la consulta $i$ puede mirar las claves $j \le i$. Si
+# $m_{ij} = 1$ donde puede, el softmax con máscara es
 #
 # $$A_{ij} = \frac{m_{ij}\, e^{S_{ij}}}{\sum_k m_{ik}\, e^{S_{ik}}},$$
 #

@@ -30,8 +30,8 @@ STYLES = ((0.8, "#0072b2", "-"), (1.0, "#009e73", "--"), (1.25, "#d55e00", "-.")
 #
 # $$a_t = x_t W_{ih}^T + b_{ih} + h_{t-1} W_{hh}^T + b_{hh}, \qquad h_t = \tanh a_t.$$
 #
-# In indices, for one sequence: $a_{tk} = \sum_i W^{ih}_{ki} x_{ti} + b^{ih}_k + \sum_j W^{hh}_{kj} h_{t-1,j} +
-# b^{hh}_k$.
+# In indices, for one sequence:
+# $a_{tk} = \sum_i W^{ih}_{ki} x_{ti} + b^{ih}_k + \sum_j W^{hh}_{kj} h_{t-1,j} + b^{hh}_k$.
 #
 # ## Backward
 #
@@ -57,8 +57,8 @@ STYLES = ((0.8, "#0072b2", "-"), (1.0, "#009e73", "--"), (1.25, "#d55e00", "-.")
 #
 # $$a_t = x_t W_{ih}^T + b_{ih} + h_{t-1} W_{hh}^T + b_{hh}, \qquad h_t = \tanh a_t.$$
 #
-# Con índices, para una secuencia: $a_{tk} = \sum_i W^{ih}_{ki} x_{ti} + b^{ih}_k + \sum_j W^{hh}_{kj} h_{t-1,j} +
-# b^{hh}_k$.
+# Con índices, para una secuencia:
+# $a_{tk} = \sum_i W^{ih}_{ki} x_{ti} + b^{ih}_k + \sum_j W^{hh}_{kj} h_{t-1,j} + b^{hh}_k$.
 #
 # ## Paso hacia atrás
 #
@@ -73,9 +73,9 @@ STYLES = ((0.8, "#0072b2", "-"), (1.0, "#009e73", "--"), (1.25, "#d55e00", "-.")
 # $$dW^{hh}_{kj} = \sum_t da_{tk}\, h_{t-1,j}, \qquad dW^{ih}_{ki} = \sum_t da_{tk}\, x_{ti}, \qquad
 # db_k = \sum_t da_{tk}, \qquad dx_{ti} = \sum_k da_{tk}\, W^{ih}_{ki}.$$
 #
-# En forma matricial, con todos los $da_t$ como filas de $dA$: $dX = dA\, W_{ih}$, $dW_{ih} = dA^T X$, $dW_{hh} = dA^T
-# H_{before}$, donde $H_{before}$ contiene $h_0, \ldots, h_{n-1}$: los estados *anteriores* a cada paso. Y $dh_0 = da_1
-# W_{hh}$ también forma parte de la respuesta.
+# En forma matricial, con todos los $da_t$ como filas de $dA$: $dX = dA\, W_{ih}$, $dW_{ih} = dA^T X$,
+# $dW_{hh} = dA^T H_{before}$, donde $H_{before}$ contiene $h_0, \ldots, h_{n-1}$: los estados *anteriores* a cada paso.
+# Y $dh_0 = da_1 W_{hh}$ también forma parte de la respuesta.
 
 
 # %%
@@ -145,8 +145,8 @@ assert budget_used("rnn", given, **parts) <= 1.0
 #
 # Without inputs the states stay 0 and the product is $W_{hh}^T$ ($T$ is an exponent here). Its size goes like $\rho^T$,
 # where $\rho$ is the spectral radius of $W_{hh}$, the largest modulus of its eigenvalues: below 1 it vanishes, above 1
-# it explodes. For $W_{hh} = \rho\, O$ with an orthogonal $O$ it *is* $\rho^T$, at every single step. With inputs, $1 -
-# h^2 < 1$ takes more away: then even $\rho = 1$ vanishes.
+# it explodes. For $W_{hh} = \rho\, O$ with an orthogonal $O$ it *is* $\rho^T$, at every single step. With inputs,
+# $1 - h^2 < 1$ takes more away: then even $\rho = 1$ vanishes.
 #
 # The same product runs forwards: a nudge $v$ at the first token moves the last state by the product applied to $v$ from
 # its other side. So where the gradient vanishes the network **forgets**, and one complex step shows how much:

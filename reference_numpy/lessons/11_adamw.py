@@ -57,8 +57,8 @@ BLUE, VERMILION = "#0072b2", "#d55e00"
 #
 # $$m_t = (1 - \beta_1) \sum_{s=1}^{t} \beta_1^{t-s}\, g_s.$$
 #
-# ¿Es una media? Sus pesos forman una serie geométrica, $(1 - \beta_1) \sum_s \beta_1^{t-s} = 1 - \beta_1^t$: no suman
-# 1. El resto sigue puesto en $m_0 = 0$. Divide, pues, entre la suma de los pesos:
+# ¿Es una media? Sus pesos forman una serie geométrica, $(1 - \beta_1) \sum_s \beta_1^{t-s} = 1 - \beta_1^t$: no
+# suman 1. El resto sigue puesto en $m_0 = 0$. Divide, pues, entre la suma de los pesos:
 #
 # $$\hat m_t = \frac{m_t}{1 - \beta_1^t}, \qquad \hat v_t = \frac{v_t}{1 - \beta_2^t}, \qquad
 # p \leftarrow p - \eta\, \frac{\hat m_t}{\sqrt{\hat v_t} + \epsilon}.$$
@@ -77,10 +77,10 @@ print("sum of the weights:", ((1.0 - beta) * beta ** np.arange(len(g))).sum(), "
 # %% [markdown] lang="en"
 # ## Without the bias correction
 #
-# Both averages start too small, so the first steps are too small, are they not? Take $g = 1$ all the time. Then $m_t =
-# 1 - \beta_1^t$ and $v_t = 1 - \beta_2^t$; corrected, every step is $\eta$. Uncorrected it is $\eta\,(1 - \beta_1^t) /
-# \sqrt{1 - \beta_2^t}$, and at $t = 1$ that is $0.1 / \sqrt{0.001} = 3.16$: too *large*, because $v$ is too small by
-# far more than $m$ is. It takes a few thousand steps to settle.
+# Both averages start too small, so the first steps are too small, are they not? Take $g = 1$ all the time. Then
+# $m_t = 1 - \beta_1^t$ and $v_t = 1 - \beta_2^t$; corrected, every step is $\eta$. Uncorrected it is
+# $\eta\,(1 - \beta_1^t) / \sqrt{1 - \beta_2^t}$, and at $t = 1$ that is $0.1 / \sqrt{0.001} = 3.16$: too *large*,
+# because $v$ is too small by far more than $m$ is. It takes a few thousand steps to settle.
 
 # %% [markdown] lang="es"
 # ## Sin la corrección del sesgo
@@ -165,9 +165,9 @@ for start in (0.5, 50.0):
 # ## Clipping
 #
 # One bad batch can have an enormous gradient (lesson 9 shows why). Clipping shortens it to a largest norm $C$, by one
-# factor for all tensors together:
+# factor for all tensors $G$ together:
 #
-# $$\|g\| = \Bigl(\sum_{\text{tensors}} \sum_i g_i^2\Bigr)^{1/2}, \qquad
+# $$\|g\| = \Bigl(\sum_G \sum_i G_i^2\Bigr)^{1/2}, \qquad
 # g \leftarrow g \cdot \min\Bigl(1, \frac{C}{\|g\| + 10^{-6}}\Bigr).$$
 #
 # One factor, so the direction stays. To clip each tensor by its own norm turns the gradient, and nobody asked for that.
@@ -178,15 +178,15 @@ for start in (0.5, 50.0):
 # ## El recorte
 #
 # Un lote malo puede traer un gradiente enorme (la lección 9 explica por qué). El recorte lo acorta hasta una norma
-# máxima $C$, con un solo factor para todos los tensores a la vez:
+# máxima $C$, con un solo factor para todos los tensores $G$ a la vez:
 #
-# $$\|g\| = \Bigl(\sum_{\text{tensores}} \sum_i g_i^2\Bigr)^{1/2}, \qquad
+# $$\|g\| = \Bigl(\sum_G \sum_i G_i^2\Bigr)^{1/2}, \qquad
 # g \leftarrow g \cdot \min\Bigl(1, \frac{C}{\|g\| + 10^{-6}}\Bigr).$$
 #
 # Un solo factor: la dirección no cambia. Recortar cada tensor por su propia norma gira el gradiente, y nadie había
-# pedido eso. Además, la norma de un gradiente grande no debe desbordarse por el camino: $(10^{200})^2$ es infinito, $C
-# / \infty = 0$, y todos los gradientes serían 0 sin previo aviso. Por eso se saca antes el mayor número: $\|g\| = M\,
-# \|g / M\|$.
+# pedido eso. Además, la norma de un gradiente grande no debe desbordarse por el camino: $(10^{200})^2$ es infinito,
+# $C / \infty = 0$, y todos los gradientes serían 0 sin previo aviso. Por eso se saca antes el mayor número:
+# $\|g\| = M\, \|g / M\|$.
 
 
 # %%

@@ -27,10 +27,10 @@ BLUE = "#0072b2"
 # %% [markdown] lang="en"
 # ## One uniform number
 #
-# Lay the probabilities end to end on the line from 0 to 1: token $i$ owns the piece from $F_{i-1}$ to $F_i$, where $F_i
-# = \sum_{j \le i} P_j$. A uniform number $u$ falls into it with probability $F_i - F_{i-1} = P_i$. So the token is the
-# first $i$ with $F_i > u$. In $N$ draws the share of token $i$ has the standard deviation $\sqrt{P_i (1 - P_i) / N}$;
-# five of these are allowed.
+# Lay the probabilities end to end on the line from 0 to 1: token $i$ owns the piece from $F_{i-1}$ to $F_i$, where
+# $F_i = \sum_{j \le i} P_j$. A uniform number $u$ falls into it with probability $F_i - F_{i-1} = P_i$. So the token is
+# the first $i$ with $F_i > u$. In $N$ draws the share of token $i$ has the standard deviation
+# $\sqrt{P_i (1 - P_i) / N}$; five of these are allowed.
 
 # %% [markdown] lang="es"
 # ## Un solo número uniforme
@@ -78,14 +78,14 @@ assert texts[best] > 1.5 * texts[greedy]
 # For $T \to 0$ the largest logit takes all (greedy); for $T \to \infty$ all exponents go to 0, and everybody gets
 # $1/|V|$.
 #
-# Does more temperature always mean more variety? Let $\beta = 1/T$, $Z = \sum_i e^{\beta l_i}$, so that $\log P_i =
-# \beta l_i - \log Z$. The entropy is
+# Does more temperature always mean more variety? Let $\beta = 1/T$, $Z = \sum_i e^{\beta l_i}$, so that
+# $\log P_i = \beta l_i - \log Z$. The entropy is
 #
 # $$H = -\sum_i P_i \log P_i = \log Z - \beta\, E[l], \qquad
 # \frac{d \log Z}{d\beta} = \sum_i \frac{l_i e^{\beta l_i}}{Z} = E[l],$$
 #
-# and from the backward of softmax (lesson 2), $\partial P_i / \partial \beta = P_i (l_i - E[l])$, so $dE[l]/d\beta =
-# \sum_i l_i P_i (l_i - E[l]) = \mathrm{Var}(l)$. Together:
+# and from the backward of softmax (lesson 2), $\partial P_i / \partial \beta = P_i (l_i - E[l])$, so
+# $dE[l]/d\beta = \sum_i l_i P_i (l_i - E[l]) = \mathrm{Var}(l)$. Together:
 #
 # $$\frac{dH}{d\beta} = E[l] - E[l] - \beta\, \mathrm{Var}(l), \qquad
 # \frac{dH}{dT} = -\frac{1}{T^2} \frac{dH}{d\beta} = \frac{\mathrm{Var}(l)}{T^3} \ge 0.$$
@@ -102,8 +102,8 @@ assert texts[best] > 1.5 * texts[greedy]
 # Si $T \to 0$, el mayor logit se lo lleva todo (*greedy*); si $T \to \infty$, todos los exponentes tienden a 0 y a cada
 # uno le toca $1/|V|$.
 #
-# ¿Más temperatura significa siempre más variedad? Sea $\beta = 1/T$ y $Z = \sum_i e^{\beta l_i}$, de modo que $\log P_i
-# = \beta l_i - \log Z$. La entropía es
+# ¿Más temperatura significa siempre más variedad? Sea $\beta = 1/T$ y $Z = \sum_i e^{\beta l_i}$, de modo que
+# $\log P_i = \beta l_i - \log Z$. La entropía es
 #
 # $$H = -\sum_i P_i \log P_i = \log Z - \beta\, E[l], \qquad
 # \frac{d \log Z}{d\beta} = \sum_i \frac{l_i e^{\beta l_i}}{Z} = E[l],$$
@@ -195,10 +195,10 @@ assert np.isfinite(top_k(equal, 2)).sum() == 2
 # %% [markdown] lang="es"
 # ## La penalización por repetición
 #
-# Los modelos pequeños dan vueltas en círculo. El remedio: a un token que ya ha salido $c$ veces se le baja el logit, $l
-# / \gamma^c$ si $l$ es positivo y $l \cdot \gamma^c$ si es negativo. Dividir siempre es el error: $-1 / 1.2 = -0.83$ es
-# *mayor*, y el token sale más a menudo. Fíjate, además, en que a softmax le da igual dónde esté el cero de los logits,
-# y a esta regla no: suma 5 a todos los logits y hará otra cosa.
+# Los modelos pequeños dan vueltas en círculo. El remedio: a un token que ya ha salido $c$ veces se le baja el logit,
+# $l / \gamma^c$ si $l$ es positivo y $l \cdot \gamma^c$ si es negativo. Dividir siempre es el error: $-1 / 1.2 = -0.83$
+# es *mayor*, y el token sale más a menudo. Fíjate, además, en que a softmax le da igual dónde esté el cero de los
+# logits, y a esta regla no: suma 5 a todos los logits y hará otra cosa.
 
 # %%
 logits, seen = np.array([2.0, -1.0, 0.5]), [0, 1, 1]

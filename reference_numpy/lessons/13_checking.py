@@ -39,8 +39,8 @@ BLUE, GREEN, VERMILION = "#0072b2", "#009e73", "#d55e00"
 #
 # A smaller $h$ is better, until rounding speaks: $f(x+h)$ and $f(x)$ are each known to $u |f|$ only, and what is left
 # after subtracting them is divided by $h$. The error is about $h |f''|/2 + 2u|f|/h$, least near $h \approx \sqrt u$,
-# and there it is $\sqrt u \approx 10^{-8}$: half of the digits are gone. The central difference gets to $u^{2/3}
-# \approx 10^{-11}$. The complex step subtracts nothing: $f'$ stands alone in the imaginary part, so $h$ can be
+# and there it is $\sqrt u \approx 10^{-8}$: half of the digits are gone. The central difference gets to
+# $u^{2/3} \approx 10^{-11}$. The complex step subtracts nothing: $f'$ stands alone in the imaginary part, so $h$ can be
 # $10^{-20}$ and all digits are right.
 
 # %% [markdown] lang="es"
@@ -58,10 +58,10 @@ BLUE, GREEN, VERMILION = "#0072b2", "#009e73", "#d55e00"
 # \frac{\mathrm{Im}\, f(x+ih)}{h} = f' - \tfrac{h^2}{6} f''' + \ldots$$
 #
 # Cuanto menor es $h$, mejor; hasta que habla el redondeo: $f(x+h)$ y $f(x)$ se conocen solo con error $u |f|$, y lo que
-# queda al restarlos se divide entre $h$. El error es más o menos $h |f''|/2 + 2u|f|/h$, mínimo cerca de $h \approx
-# \sqrt u$, y ahí vale $\sqrt u \approx 10^{-8}$: se ha perdido la mitad de las cifras. La diferencia central llega a
-# $u^{2/3} \approx 10^{-11}$. El paso complejo no resta nada: $f'$ está sola en la parte imaginaria, así que $h$ puede
-# ser $10^{-20}$ y todas las cifras son correctas.
+# queda al restarlos se divide entre $h$. El error es más o menos $h |f''|/2 + 2u|f|/h$, mínimo cerca de
+# $h \approx \sqrt u$, y ahí vale $\sqrt u \approx 10^{-8}$: se ha perdido la mitad de las cifras. La diferencia central
+# llega a $u^{2/3} \approx 10^{-11}$. El paso complejo no resta nada: $f'$ está sola en la parte imaginaria, así que $h$
+# puede ser $10^{-20}$ y todas las cifras son correctas.
 
 # %%
 S, G = rng.standard_normal((2, 6))
@@ -173,8 +173,8 @@ assert abs(left - wrong) > 1e9 * bound
 # - **sum**: the loss is `A.sum()`, so the upstream gradient is ones. The rows of $A$ sum to 1 whatever $X$ is: the
 #   right gradient is 0, and everything that is 0, too, passes.
 # - **mean**: the loss is a mean over many numbers; all gradients are below `atol`, and zeros pass.
-# - **cosine**: the direction is compared. A wrong factor has the right direction. And for zeros it is 0 / 0: `nan <
-#   0.99` is False.
+# - **cosine**: the direction is compared. A wrong factor has the right direction. And for zeros it is 0 / 0:
+#   `nan < 0.99` is False.
 # - **difference**: `if np.abs(wrong - right).max() > tol`: with NaN the comparison is False, so NaN passes.
 # - **loss**: it goes down in ten steps. Almost any direction goes down.
 #
@@ -191,8 +191,8 @@ assert abs(left - wrong) > 1e9 * bound
 #   cual sea $X$: el gradiente correcto es 0, y pasa todo lo que también sea 0.
 # - **mean**: la pérdida es una media sobre muchos números; todos los gradientes quedan por debajo de `atol`, y los
 #   ceros pasan.
-# - **cosine**: se compara la dirección. Un factor equivocado tiene la dirección correcta. Y con ceros sale 0 / 0: `nan
-#   < 0.99` es falso.
+# - **cosine**: se compara la dirección. Un factor equivocado tiene la dirección correcta. Y con ceros sale 0 / 0:
+#   `nan < 0.99` es falso.
 # - **difference**: `if np.abs(wrong - right).max() > tol`: con NaN la comparación es falsa, así que NaN pasa.
 # - **loss**: baja en diez pasos. Casi cualquier dirección baja.
 #

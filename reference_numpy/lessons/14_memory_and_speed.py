@@ -58,11 +58,11 @@ def peak(function, *arguments):
 #
 # $$\mu = \max_j S_j, \qquad \ell = \sum_j e^{S_j - \mu}, \qquad C = \sum_j e^{S_j - \mu}\, V_j.$$
 #
-# A new tile may bring a larger maximum $\mu'$. Then every old term is off by one and the same factor, $e^{S_j - \mu'} =
-# e^{\mu - \mu'}\, e^{S_j - \mu}$, and can be put right without being looked at again:
+# A new tile $J$ may bring a larger maximum $\mu'$. Then every old term is off by one and the same factor,
+# $e^{S_j - \mu'} = e^{\mu - \mu'}\, e^{S_j - \mu}$, and can be put right without being looked at again:
 #
-# $$\ell' = e^{\mu - \mu'}\, \ell + \sum_{\text{new } j} e^{S_j - \mu'}, \qquad
-# C' = e^{\mu - \mu'}\, C + \sum_{\text{new } j} e^{S_j - \mu'}\, V_j.$$
+# $$\ell' = e^{\mu - \mu'}\, \ell + \sum_{j \in J} e^{S_j - \mu'}, \qquad
+# C' = e^{\mu - \mu'}\, C + \sum_{j \in J} e^{S_j - \mu'}\, V_j.$$
 #
 # At the end $C / \ell$ is the answer, whatever the tiles were. One number for each row is enough to find every $A_{ij}$
 # again: $\Lambda_i = \mu_i + \log \ell_i$, the log-sum-exp, because $A_{ij} = e^{S_{ij} - \Lambda_i}$.
@@ -84,11 +84,11 @@ def peak(function, *arguments):
 #
 # $$\mu = \max_j S_j, \qquad \ell = \sum_j e^{S_j - \mu}, \qquad C = \sum_j e^{S_j - \mu}\, V_j.$$
 #
-# Un bloque nuevo puede traer un máximo mayor, $\mu'$. Entonces a todos los términos viejos les falta el mismo factor,
-# $e^{S_j - \mu'} = e^{\mu - \mu'}\, e^{S_j - \mu}$, y se corrigen sin volver a mirarlos:
+# Un bloque nuevo $J$ puede traer un máximo mayor, $\mu'$. Entonces a todos los términos viejos les falta el mismo
+# factor, $e^{S_j - \mu'} = e^{\mu - \mu'}\, e^{S_j - \mu}$, y se corrigen sin volver a mirarlos:
 #
-# $$\ell' = e^{\mu - \mu'}\, \ell + \sum_{j \text{ nuevos}} e^{S_j - \mu'}, \qquad
-# C' = e^{\mu - \mu'}\, C + \sum_{j \text{ nuevos}} e^{S_j - \mu'}\, V_j.$$
+# $$\ell' = e^{\mu - \mu'}\, \ell + \sum_{j \in J} e^{S_j - \mu'}, \qquad
+# C' = e^{\mu - \mu'}\, C + \sum_{j \in J} e^{S_j - \mu'}\, V_j.$$
 #
 # Al final, la respuesta es $C / \ell$, fueran como fueran los bloques. Basta un número por fila para volver a encontrar
 # todos los $A_{ij}$: $\Lambda_i = \mu_i + \log \ell_i$, el log-sum-exp, porque $A_{ij} = e^{S_{ij} - \Lambda_i}$.
@@ -157,8 +157,8 @@ for size in (1, 7, 40, 64):
 
 # %% [markdown] lang="en"
 # **The mistakes people make here.** To put right $\ell$ and forget $C$ when the maximum moves. How does it show? Not at
-# all if the largest score happens to lie in the first tile. And with masks: a tile that is masked throughout has $\mu'
-# = -\infty$, and $-\infty - (-\infty)$ is NaN; there 0 has to stand in its place.
+# all if the largest score happens to lie in the first tile. And with masks: a tile that is masked throughout has
+# $\mu' = -\infty$, and $-\infty - (-\infty)$ is NaN; there 0 has to stand in its place.
 
 # %% [markdown] lang="es"
 # **Los errores típicos.** Corregir $\ell$ y olvidarse de $C$ cuando cambia el máximo. ¿Cómo se nota? De ninguna manera,
@@ -256,10 +256,10 @@ assert count_products(tiled, *arrays).products == 7
 #
 # In a small model with a large vocabulary the largest array is another one: the logits, $N \times V$, and their
 # gradient beside them. But $d\mathrm{logits} = (P - \mathrm{onehot})/M$ needs only its own row, so a piece of the rows
-# can go through head, loss and backward before the next one exists. From the sums over rows $r$:
+# can go through head, loss and backward before the next one exists. From the sums over pieces $R$ and rows $r$:
 #
-# $$L = \sum_{\text{pieces}} \sum_{r} \frac{-\log P_{r, y_r}}{M}, \qquad dN_r = d\mathrm{logits}_r\, W, \qquad
-# dW = \sum_{\text{pieces}} \sum_{r} d\mathrm{logits}_r^T N_r.$$
+# $$L = \sum_{R} \sum_{r \in R} \frac{-\log P_{r, y_r}}{M}, \qquad dN_r = d\mathrm{logits}_r\, W, \qquad
+# dW = \sum_{R} \sum_{r \in R} d\mathrm{logits}_r^T N_r.$$
 #
 # One thing must be known beforehand: $M$, the number of counted targets of *all* pieces. To take the mean of the
 # pieces' means is the mistake here, as soon as the pieces are not equally full.
@@ -270,10 +270,10 @@ assert count_products(tiled, *arrays).products == 7
 # En un modelo pequeño de vocabulario grande, el array mayor es otro: los logits, $N \times V$, y a su lado su
 # gradiente. Pero $d\mathrm{logits} = (P - \mathrm{onehot})/M$ solo necesita su propia fila, así que un trozo de las
 # filas puede pasar por la capa de salida, la pérdida y el paso hacia atrás antes de que exista el siguiente. A partir
-# de las sumas sobre las filas $r$:
+# de las sumas sobre los trozos $R$ y las filas $r$:
 #
-# $$L = \sum_{\text{trozos}} \sum_{r} \frac{-\log P_{r, y_r}}{M}, \qquad dN_r = d\mathrm{logits}_r\, W, \qquad
-# dW = \sum_{\text{trozos}} \sum_{r} d\mathrm{logits}_r^T N_r.$$
+# $$L = \sum_{R} \sum_{r \in R} \frac{-\log P_{r, y_r}}{M}, \qquad dN_r = d\mathrm{logits}_r\, W, \qquad
+# dW = \sum_{R} \sum_{r \in R} d\mathrm{logits}_r^T N_r.$$
 #
 # Hay que saber una cosa de antemano: $M$, el número de objetivos contados en *todos* los trozos. Hacer la media de las
 # medias de los trozos es aquí el error, en cuanto no estén igual de llenos.

@@ -54,16 +54,16 @@ def show(name, M):
 # ## While everything is rational
 #
 # $Q = X W_q$: row 2 of $X$ is $(1, 2)$, column 1 of $W_q$ is $(0, 1)$, so $Q_{21} = 1 \cdot 0 + 2 \cdot 1 = 2$. In the
-# same way $K = X W_k$, $V = X W_v$ and $\Omega = Q K^T$, whose entry $\Omega_{12}$ is query 1 with key 2: $1 \cdot 1 +
-# 1 \cdot 1 = 2$. These numbers are exact, in fractions as in float64: the code asks for equality.
+# same way $K = X W_k$, $V = X W_v$ and $\Omega = Q K^T$, whose entry $\Omega_{12}$ is query 1 with key 2:
+# $1 \cdot 1 + 1 \cdot 1 = 2$. These numbers are exact, in fractions as in float64: the code asks for equality.
 
 # %% [markdown] lang="es"
 # ## Mientras todo es racional
 #
-# $Q = X W_q$: la fila 2 de $X$ es $(1, 2)$, la columna 1 de $W_q$ es $(0, 1)$, así que $Q_{21} = 1 \cdot 0 + 2 \cdot 1
-# = 2$. Del mismo modo, $K = X W_k$, $V = X W_v$ y $\Omega = Q K^T$, cuya entrada $\Omega_{12}$ es la consulta 1 con la
-# clave 2: $1 \cdot 1 + 1 \cdot 1 = 2$. Estos números son exactos, tanto en fracciones como en float64: el código exige
-# igualdad.
+# $Q = X W_q$: la fila 2 de $X$ es $(1, 2)$, la columna 1 de $W_q$ es $(0, 1)$, así que
+# $Q_{21} = 1 \cdot 0 + 2 \cdot 1 = 2$. Del mismo modo, $K = X W_k$, $V = X W_v$ y $\Omega = Q K^T$, cuya entrada
+# $\Omega_{12}$ es la consulta 1 con la clave 2: $1 \cdot 1 + 1 \cdot 1 = 2$. Estos números son exactos, tanto en
+# fracciones como en float64: el código exige igualdad.
 
 # %%
 Q, K, V = product(X, Wq), product(X, Wk), product(X, Wv)
@@ -101,9 +101,9 @@ assert Omega[0][1] == 2
 # $$A_1 = \frac{(s,\ 1,\ s)}{1 + 2s}, \qquad A_2 = \frac{(s^2,\ 1,\ 1)}{2 + s^2}, \qquad
 # A_3 = \frac{(s^2,\ s,\ 1)}{1 + s + s^2}.$$
 #
-# El token 1 mira sobre todo al token 2; el token 2, por igual a sí mismo y al token 3; el token 3, a sí mismo. Y $C = A
-# V$ es una mezcla de las filas de $V$: $C_{11} = 0.2483 \cdot \frac12 + 0.5035 \cdot 1 + 0.2483 \cdot \frac12 =
-# 0.7517$.
+# El token 1 mira sobre todo al token 2; el token 2, por igual a sí mismo y al token 3; el token 3, a sí mismo. Y
+# $C = A V$ es una mezcla de las filas de $V$:
+# $C_{11} = 0.2483 \cdot \frac12 + 0.5035 \cdot 1 + 0.2483 \cdot \frac12 = 0.7517$.
 
 # %%
 below = [[omega - max(row) for omega in row] for row in Omega]  # 0, -1 or -2, over sqrt(2)
@@ -125,20 +125,20 @@ assert budget_used("attention_stages", head, A=A, C=C_by_hand) <= 1.0
 # to token 1 (column 1 of $A$): $0.2483 \cdot 1 + 0.1084 \cdot 2 + 0.1400 \cdot (-1) = 0.3250$; and $dA = dC\, V^T$,
 # which is exact once more.
 #
-# In each row, $\delta_i = \sum_j A_{ij}\, dA_{ij}$ is what the row gains on average, and $dS_{ij} = A_{ij} (dA_{ij} -
-# \delta_i)$ gives to each score what it has above the average. So each row of $dS$ sums to 0: a check that costs three
-# additions.
+# In each row, $\delta_i = \sum_j A_{ij}\, dA_{ij}$ is what the row gains on average, and
+# $dS_{ij} = A_{ij} (dA_{ij} - \delta_i)$ gives each score, in proportion to its weight, what it has above that average.
+# So each row of $dS$ sums to 0: a check that costs three additions.
 
 # %% [markdown] lang="es"
 # ## Hacia atrás a través de la mezcla y del softmax
 #
 # Llega el gradiente $dC$. $C = A V$ lo entrega a los dos factores: $dV = A^T dC$, cuya entrada $dV_{11}$ pregunta quién
-# escuchó al token 1 (columna 1 de $A$): $0.2483 \cdot 1 + 0.1084 \cdot 2 + 0.1400 \cdot (-1) = 0.3250$; y $dA = dC\,
-# V^T$, que vuelve a ser exacto.
+# escuchó al token 1 (columna 1 de $A$): $0.2483 \cdot 1 + 0.1084 \cdot 2 + 0.1400 \cdot (-1) = 0.3250$; y
+# $dA = dC\, V^T$, que vuelve a ser exacto.
 #
-# En cada fila, $\delta_i = \sum_j A_{ij}\, dA_{ij}$ es lo que la fila gana de media, y $dS_{ij} = A_{ij} (dA_{ij} -
-# \delta_i)$ le da a cada puntuación lo que supera esa media. Por eso cada fila de $dS$ suma 0: una comprobación que
-# cuesta tres sumas.
+# En cada fila, $\delta_i = \sum_j A_{ij}\, dA_{ij}$ es lo que la fila gana de media, y
+# $dS_{ij} = A_{ij} (dA_{ij} - \delta_i)$ le da a cada puntuación, en proporción a su peso, lo que supera esa media. Por
+# eso cada fila de $dS$ suma 0: una comprobación que cuesta tres sumas.
 
 # %%
 dV = product(transposed(A), dC)
@@ -158,25 +158,25 @@ assert (
 # ## Back to the weights
 #
 # $d\Omega = dS / \sqrt 2$: the scale a second time. Then the two factors of $\Omega = Q K^T$, $dQ = d\Omega\, K$ and
-# $dK = d\Omega^T Q$. Because the keys of this example hold only 0 and 1, $dQ$ is a matter of additions: $dQ_{12} =
-# d\Omega_{11} + d\Omega_{12} = 0.2203$.
+# $dK = d\Omega^T Q$. Because the keys of this example hold only 0 and 1, $dQ$ is a matter of additions:
+# $dQ_{12} = d\Omega_{11} + d\Omega_{12} = 0.2203$.
 #
 # And $W_q$ served all three tokens, so its gradient is a sum over them, $dW_q = X^T dQ$; its entry at row 2, column 1
 # is $1 \cdot 0.0448 + 2 \cdot 0.0512 + 1 \cdot (-0.1000) = 0.0473$ (with four decimals the sum gives 0.0472; that is
-# what the last digit is worth). The same for $dW_k$ and $dW_v$. $X$ was read three times: $dX = dQ\, W_q^T + dK\, W_k^T
-# + dV\, W_v^T$.
+# what the last digit is worth). The same for $dW_k$ and $dW_v$. $X$ was read three times:
+# $dX = dQ\, W_q^T + dK\, W_k^T + dV\, W_v^T$.
 
 # %% [markdown] lang="es"
 # ## Hacia atrás hasta los pesos
 #
 # $d\Omega = dS / \sqrt 2$: la escala por segunda vez. Después, los dos factores de $\Omega = Q K^T$: $dQ = d\Omega\, K$
-# y $dK = d\Omega^T Q$. Como las claves de este ejemplo solo contienen ceros y unos, $dQ$ es cuestión de sumar: $dQ_{12}
-# = d\Omega_{11} + d\Omega_{12} = 0.2203$.
+# y $dK = d\Omega^T Q$. Como las claves de este ejemplo solo contienen ceros y unos, $dQ$ es cuestión de sumar:
+# $dQ_{12} = d\Omega_{11} + d\Omega_{12} = 0.2203$.
 #
 # Y $W_q$ sirvió a los tres tokens, así que su gradiente es una suma sobre ellos, $dW_q = X^T dQ$; su entrada en la fila
 # 2, columna 1 es $1 \cdot 0.0448 + 2 \cdot 0.0512 + 1 \cdot (-0.1000) = 0.0473$ (con cuatro decimales la suma da
-# 0.0472; eso es lo que vale la última cifra). Lo mismo para $dW_k$ y $dW_v$. $X$ se leyó tres veces: $dX = dQ\, W_q^T +
-# dK\, W_k^T + dV\, W_v^T$.
+# 0.0472; eso es lo que vale la última cifra). Lo mismo para $dW_k$ y $dW_v$. $X$ se leyó tres veces:
+# $dX = dQ\, W_q^T + dK\, W_k^T + dV\, W_v^T$.
 
 # %%
 dOmega = [[x / math.sqrt(2) for x in row] for row in dS]
