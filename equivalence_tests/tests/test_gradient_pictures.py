@@ -360,7 +360,7 @@ def test_a_small_case_shows_every_backward_that_is_wrong(op, tmp_path):
     """Nothing to show of a right one; of the known wrong ones, a case whose Jacobian is wrong and can be read."""
     assert small_failing_case(adapt(getattr(reference_numpy, op), op)) is None
     shown = 0
-    for mistake in [each for each in MISTAKES if each.op == op and each.backward and not each.accepts]:
+    for mistake in [each for each in MISTAKES.values() if each.op == op and each.backward and not each.accepts]:
         candidate = adapt(mistake.forward or getattr(reference_numpy, op), op, backward=mistake.backward)
         case = small_failing_case(candidate)
         if case is None:
