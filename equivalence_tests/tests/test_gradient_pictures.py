@@ -80,9 +80,9 @@ def test_the_norms_are_those_of_the_gradients_worked_out_anew(twin, name):
     assert list(measured.found) == list(params)
     for parameter, gradient in anew._gathered.items():
         # Sums of at most some hundred products: the twins' gradients differ by less than 1,000 roundoffs.
-        assert measured.found[parameter] == pytest.approx(np.linalg.norm(gradient), rel=1e-13)
+        assert measured.found[parameter] == pytest.approx(np.linalg.norm(gradient), rel=1e-13, abs=0.0)
     whole = np.sqrt(sum(norm**2 for norm in measured.found.values()))
-    assert rows[0]["norm"] == pytest.approx(whole, rel=1e-13)
+    assert rows[0]["norm"] == pytest.approx(whole, rel=1e-13, abs=0.0)
     assert rows[0]["norm"] > SETTINGS.clip_norm
 
 
@@ -91,7 +91,7 @@ def test_a_norm_is_taken_in_float64_of_every_number():
     learner = NumpyLearner(CONFIGS["rnn"], initial(CONFIGS["rnn"]))
     learner._gathered = {"tiny": np.full(20001, 1e-30, np.float32), "view": np.arange(12.0).reshape(3, 4).T}
     expected = {name: np.linalg.norm(array.astype(np.float64)) for name, array in learner._gathered.items()}
-    assert learner.norms() == pytest.approx(expected, rel=1e-12)
+    assert learner.norms() == pytest.approx(expected, rel=1e-12, abs=0.0)
 
 
 def test_a_few_hundred_steps_are_measured_whatever_the_length():
