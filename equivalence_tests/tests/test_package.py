@@ -13,6 +13,7 @@ import pytest
 from equivalence_tests.ops import OPS
 
 ROOT = Path(__file__).parents[2]
+LESSONS = ROOT / "reference_numpy" / "lessons"
 PACKAGES = ("reference_numpy", "torch_impl", "equivalence_tests")
 
 # Importing any of these fails, as if it were not installed.
@@ -79,8 +80,17 @@ def imports(path):
 )
 def test_imports_run_one_way(package, above):
     for path in (ROOT / package).rglob("*.py"):
-        if path.parent != Path(__file__).parent:  # the tests look at everything
+        if path.parent != Path(__file__).parent and LESSONS not in path.parents:  # the tests look at everything
             assert not above & set(imports(path)), path
+
+
+def test_lessons_and_katas_import_what_a_learner_has():
+    """Lessons are scripts, not modules of a package: they may look at the kit and draw, but need no torch."""
+    paths = list(LESSONS.rglob("*.py"))
+    assert paths
+    for path in paths:
+        beyond = set(imports(path)) - sys.stdlib_module_names - {"numpy", "reference_numpy"}
+        assert beyond <= (set() if path.parent != LESSONS else {"matplotlib", "equivalence_tests"}), path
 
 
 @pytest.fixture(scope="module")
