@@ -63,7 +63,7 @@ def norms_picture(rows: Sequence[Mapping[str, Any]], path: str | Path) -> None:
         shown = np.where(norms > 0.0, norms, np.nan)  # a logarithm has no 0
         style: dict[str, Any] = {"linestyle": "--" if dashed else "-", "marker": "." if len(steps) < 3 else ""}
         axes[panel].plot(steps, shown, color=colours[line], linewidth=1.0, **style)
-    kinds = (("-", "weight, scale"), ("--", "bias, shift"))
+    kinds: tuple[tuple[Any, str], ...] = (("-", "weight, scale"), ("--", "bias, shift"))
     legend = _lines(blocks, colours) + [Line2D([], [], color="0.3", linestyle=s, label=label) for s, label in kinds]
     axes[OUTSIDE].legend(handles=_lines(outer, colours), fontsize=7, framealpha=0.8)
     figure.legend(handles=legend, loc="lower center", ncols=-(-len(legend) // told), fontsize=8)
@@ -184,7 +184,8 @@ def jacobian_picture(
 def _numbers(axes: Axes, found: Array, true: Array, wrong: Array) -> None:
     """One number where it is right; where it is wrong the candidate's and, below it, the true one."""
     for i, j in np.ndindex(found.shape):
-        text, style = f"{true[i, j] + 0.0:.3g}", {}
+        text = f"{true[i, j] + 0.0:.3g}"
+        style: dict[str, Any] = {}
         if wrong[i, j]:
             text = "\n≠ ".join(told_apart(float(found[i, j]), float(true[i, j])))
             style = {"color": "white", "weight": "bold"}
