@@ -58,8 +58,9 @@ def test_the_counts_of_mistakes_variants_and_ops(language):
         "variants": sum(map(len, VARIANTS.values())),
         "fast": len(FAST_MISTAKES),
     }
+    page = TEXTS[language].replace("\n", " ")
     for sentence in COUNTED[language]:
-        assert sentence.format(**counts) in TEXTS[language]
+        assert sentence.format(**counts) in page
     assert all(f"| `{op}` |" in TEXTS[language] for op in OPS)
 
 
