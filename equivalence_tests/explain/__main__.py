@@ -28,7 +28,9 @@ def parser() -> Parser:
     parse.add_argument("--lang", choices=LANGUAGES, default="en", help="in which it opens; it has both (default: en)")
     parse.add_argument("--seed", type=int, default=0, metavar="N", help="of all that is drawn (default: %(default)s)")
     parse.add_argument("--width", type=int, default=WIDTH_X, metavar="D", help="columns of X (default: %(default)s)")
-    parse.add_argument("--head", type=int, default=WIDTH_Q, metavar="C", help="columns of Q, K, V (default: %(default)s)")
+    parse.add_argument(
+        "--head", type=int, default=WIDTH_Q, metavar="C", help="columns of Q, K, V (default: %(default)s)"
+    )
     parse.add_argument("--open", action="store_true", help="open it in the browser")
     return parse
 

@@ -98,7 +98,7 @@ function explain(entry) {
     marks = uses(entry).map((each) => ({ ...each, side: "used" }));
     lines.push(element("p", { class: "note" }, hidden ? text("unused") : feeds(marks)));
   } else {
-    if (found.entry) lines.push(element("p", { class: "symbols" }, found.entry));
+    if (found.entry) lines.push(element("p", { class: "symbols" }, minus(found.entry).replaceAll("*", "×")));
     if (found.parts.length) lines.push(element("p", { class: "numbers" }, "= ", ...found.parts.map(part)));
     const note = entry.name === "dA" && hidden ? text("unused") : found.note;
     if (note) lines.push(element("p", { class: "note" }, note));

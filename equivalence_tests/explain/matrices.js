@@ -22,8 +22,8 @@ function firstBackward() {
 }
 
 function signView(sign) {
-  if (sign === "scale") return element("span", { class: "sign number" }, long(state().scale));
-  return element("span", { class: "sign" }, minus(sign));
+  if (sign === "scale") return element("span", { class: "sign number" }, `× ${long(state().scale)}`);
+  return element("span", { class: "sign" }, { "@": "×", "*": "∘", "-": "−" }[sign] ?? sign);
 }
 
 function rowChoice() {
@@ -73,7 +73,7 @@ function matrixView(shown, index) {
   return element(
     "figure",
     { class: isResult ? "matrix result" : "matrix" },
-    element("figcaption", {}, title(shown), " ", element("span", { class: "shape" }, text("shape", counts))),
+    element("figcaption", {}, title(shown), " ", element("span", { class: "shape" }, `${counts.rows} × ${counts.columns}`)),
     element("div", { class: "scroll" }, table),
   );
 }

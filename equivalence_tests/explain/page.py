@@ -87,9 +87,7 @@ def labels(words: Sequence[str]) -> list[str]:
     """The words, those that come again with their position: la₂, la₆."""
     shown = [printable(word) for word in words]
     times = Counter(shown)
-    return [
-        word if times[word] == 1 else f"{word}{str(i).translate(SUBSCRIPTS)}" for i, word in enumerate(shown, 1)
-    ]
+    return [word if times[word] == 1 else f"{word}{str(i).translate(SUBSCRIPTS)}" for i, word in enumerate(shown, 1)]
 
 
 def as_json(data: Any) -> str:

@@ -19,7 +19,7 @@ const view = {
 };
 
 function text(key, values = {}) {
-  return DATA.texts[view.language][key].replace(/\{(\w+)\}/g, (_, name) => values[name]);
+  return DATA.texts[view.language][key].replace(/\{(\w+)\}/g, (_, name) => values[name]).replace("-∞", "−∞");
 }
 
 function state() {

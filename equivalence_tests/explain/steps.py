@@ -17,7 +17,8 @@ WEIGHT = (("self_attention", BACK, "return"), ("self_attention", "_weight_gradie
 
 @dataclass(frozen=True)
 class Step:
-    """`shows` is the equation in matrices: K^T is K turned over, A[row] the chosen row of A, all else a sign.
+    """`shows` is the equation in matrices: K^T is K turned over, A[row] the chosen row of A, all else a sign; @ is the
+    product of matrices, * the product of their entries, scale a number by which every entry is multiplied.
 
     `kind` says how an entry is made, `entry` the same in symbols. `lines` are (module, function, name): where the function
     assigns that name, or returns. The sentence is in `texts`, under `name`.
@@ -41,22 +42,22 @@ def _stage(name: str) -> tuple[str, str, str]:
 STEPS = (
     Step("X", "given", "X"),
     Step("W", "given", "Wq Wk Wv"),
-    Step("Q", "product", "Q = X × Wq", "Q[i,j] = Σk X[i,k] Wq[k,j]", (("self_attention", SELF, "Q"),)),
-    Step("K", "product", "K = X × Wk", "K[i,j] = Σk X[i,k] Wk[k,j]", (("self_attention", SELF, "K"),)),
-    Step("V", "product", "V = X × Wv", "V[i,j] = Σk X[i,k] Wv[k,j]", (("self_attention", SELF, "V"),)),
-    Step("Omega", "product", "Omega = Q × K^T", "Omega[i,j] = Σk Q[i,k] K[j,k]", (_stage("Omega"),)),
+    Step("Q", "product", "Q = X @ Wq", "Q[i,j] = Σk X[i,k] Wq[k,j]", (("self_attention", SELF, "Q"),)),
+    Step("K", "product", "K = X @ Wk", "K[i,j] = Σk X[i,k] Wk[k,j]", (("self_attention", SELF, "K"),)),
+    Step("V", "product", "V = X @ Wv", "V[i,j] = Σk X[i,k] Wv[k,j]", (("self_attention", SELF, "V"),)),
+    Step("Omega", "product", "Omega = Q @ K^T", "Omega[i,j] = Σk Q[i,k] K[j,k]", (_stage("Omega"),)),
     Step(
         "scaled",
         "scale",
-        "scaled = Omega × scale",
-        "scaled[i,j] = Omega[i,j] × scale",
+        "scaled = Omega scale",
+        "scaled[i,j] = Omega[i,j] * scale",
         (_stage("scaled"), ("attention", "attention_scale", "return")),
     ),
     Step(
         "masked",
         "mask",
         "masked = mask ( scaled )",
-        "masked[i,j] = scaled[i,j];  j > i: −∞",
+        "masked[i,j] = scaled[i,j];  j > i: -∞",
         (("attention", "_allowed", "allowed"), _stage("masked")),
     ),
     Step(
@@ -66,32 +67,32 @@ STEPS = (
         "A[i,j] = exp(masked[i,j]) / Σk exp(masked[i,k])",
         (_stage("A"), ("attention", "_softmax_over", "E"), ("attention", "_softmax_over", "A")),
     ),
-    Step("C", "product", "C = A × V", "C[i,j] = Σk A[i,k] V[k,j]", (_stage("C"),)),
+    Step("C", "product", "C = A @ V", "C[i,j] = Σk A[i,k] V[k,j]", (_stage("C"),)),
     Step("dC", "given", "dC"),
-    Step("dA", "product", "dA = dC × V^T", "dA[i,j] = Σk dC[i,k] V[j,k]", (_stage("dA"),)),
+    Step("dA", "product", "dA = dC @ V^T", "dA[i,j] = Σk dC[i,k] V[j,k]", (_stage("dA"),)),
     Step(
         "J",
         "jacobian",
-        "dS[row]^T = J[row] × dA[row]^T | A[row]^T",
+        "dS[row]^T = J[row] @ dA[row]^T | A[row]^T",
         "dS[i,j] = Σk J[j,k] dA[i,k]",
         (("softmax", SOFT, "dX"),),
     ),
-    Step("delta", "delta", "delta = Σ ( A ∘ dA )", "delta[i] = Σk A[i,k] dA[i,k]", (_stage("delta"),)),
-    Step("dS", "difference", "dS = A ∘ ( dA - delta )", "dS[i,j] = A[i,j] (dA[i,j] - delta[i])", (_stage("dS"),)),
-    Step("dOmega", "scale", "dOmega = dS × scale", "dOmega[i,j] = dS[i,j] × scale", (_stage("dOmega"),)),
-    Step("dQ", "product", "dQ = dOmega × K", "dQ[i,j] = Σk dOmega[i,k] K[k,j]", (_stage("dQ"),)),
-    Step("dK", "product", "dK = dOmega^T × Q", "dK[i,j] = Σk dOmega[k,i] Q[k,j]", (_stage("dK"),)),
-    Step("dV", "product", "dV = A^T × dC", "dV[i,j] = Σk A[k,i] dC[k,j]", (_stage("dV"),)),
+    Step("delta", "delta", "delta = Σ ( A * dA )", "delta[i] = Σk A[i,k] dA[i,k]", (_stage("delta"),)),
+    Step("dS", "difference", "dS = A * ( dA - delta )", "dS[i,j] = A[i,j] (dA[i,j] - delta[i])", (_stage("dS"),)),
+    Step("dOmega", "scale", "dOmega = dS scale", "dOmega[i,j] = dS[i,j] * scale", (_stage("dOmega"),)),
+    Step("dQ", "product", "dQ = dOmega @ K", "dQ[i,j] = Σk dOmega[i,k] K[k,j]", (_stage("dQ"),)),
+    Step("dK", "product", "dK = dOmega^T @ Q", "dK[i,j] = Σk dOmega[k,i] Q[k,j]", (_stage("dK"),)),
+    Step("dV", "product", "dV = A^T @ dC", "dV[i,j] = Σk A[k,i] dC[k,j]", (_stage("dV"),)),
     Step(
         "dX",
         "product",
-        "dX = dQ × Wq^T + dK × Wk^T + dV × Wv^T",
+        "dX = dQ @ Wq^T + dK @ Wk^T + dV @ Wv^T",
         "dX[i,j] = Σk dQ[i,k] Wq[j,k] + Σk dK[i,k] Wk[j,k] + Σk dV[i,k] Wv[j,k]",
         (("self_attention", BACK, "dX"),),
     ),
-    Step("dWq", "product", "dWq = X^T × dQ", "dWq[i,j] = Σk X[k,i] dQ[k,j]", WEIGHT),
-    Step("dWk", "product", "dWk = X^T × dK", "dWk[i,j] = Σk X[k,i] dK[k,j]", WEIGHT),
-    Step("dWv", "product", "dWv = X^T × dV", "dWv[i,j] = Σk X[k,i] dV[k,j]", WEIGHT),
+    Step("dWq", "product", "dWq = X^T @ dQ", "dWq[i,j] = Σk X[k,i] dQ[k,j]", WEIGHT),
+    Step("dWk", "product", "dWk = X^T @ dK", "dWk[i,j] = Σk X[k,i] dK[k,j]", WEIGHT),
+    Step("dWv", "product", "dWv = X^T @ dV", "dWv[i,j] = Σk X[k,i] dV[k,j]", WEIGHT),
 )
 
 WORDS, WIDTH, HEAD, ONE = "words", "d", "c", ""
@@ -107,7 +108,7 @@ AXES: dict[str, tuple[str, str]] = {
 def as_data(step: Step) -> dict[str, Any]:
     """The step as the page reads it: matrices and signs apart, the lines of source with their place."""
     shows = [operand(token) for token in step.shows.split()]
-    terms = [(shows[i - 1], shows[i + 1]) for i, each in enumerate(shows) if each == {"sign": "×"}]
+    terms = [(shows[i - 1], shows[i + 1]) for i, each in enumerate(shows) if each == {"sign": "@"}]
     return {
         "name": step.name,
         "kind": step.kind,

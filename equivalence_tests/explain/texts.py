@@ -20,8 +20,8 @@ STEPS: dict[str, tuple[Both, Both]] = {
     "W": (
         ("Three projections", "Tres proyecciones"),
         (
-            "Three matrices, d × c each, are what training changes: they will turn each word into a query, a key and a value.",
-            "Tres matrices de d × c son lo que cambia al entrenar: harán de cada palabra una consulta, una clave y un valor.",
+            "Three matrices are what training changes: they will turn each word into a query, a key and a value.",
+            "Tres matrices son lo que cambia al entrenar: harán de cada palabra una consulta, una clave y un valor.",
         ),
     ),
     "Q": (
@@ -56,7 +56,8 @@ STEPS: dict[str, tuple[Both, Both]] = {
     "scaled": (
         ("Scaled scores", "Puntuaciones escaladas"),
         (
-            "Dot products of c numbers grow like √c; divided by it (and by the temperature T) they do not saturate the softmax.",
+            "Dot products of c numbers grow like √c; divided by it (and by the temperature T) they do not saturate "
+            "the softmax.",
             "Los productos escalares de c números crecen como √c; divididos por √c (y por la temperatura T) no saturan "
             "la softmax.",
         ),
@@ -64,9 +65,9 @@ STEPS: dict[str, tuple[Both, Both]] = {
     "masked": (
         ("The mask", "La máscara"),
         (
-            "With the causal mask no word sees those after it: their scores become −∞, and their weights will be exactly 0.",
-            "Con la máscara causal ninguna palabra ve las que vienen después: sus puntuaciones pasan a −∞ y sus pesos serán "
-            "exactamente 0.",
+            "With the causal mask no word sees those after it: their scores become -∞, and their weights will be 0.",
+            "Con la máscara causal ninguna palabra ve las que vienen después: sus puntuaciones pasan a -∞ y sus pesos "
+            "serán 0.",
         ),
     ),
     "A": (
@@ -101,8 +102,8 @@ STEPS: dict[str, tuple[Both, Both]] = {
     "J": (
         ("The Jacobian of one row", "El jacobiano de una fila"),
         (
-            "Through the common denominator, every score of a row moves every weight of it: the Jacobian says by how much.",
-            "A través del denominador común, cada puntuación de una fila mueve todos los pesos de la fila: el jacobiano dice "
+            "Through the common denominator every score of a row moves every weight of it: the Jacobian says how much.",
+            "Por el denominador común, cada puntuación de una fila mueve todos los pesos de la fila: el jacobiano dice "
             "cuánto.",
         ),
     ),
@@ -241,7 +242,6 @@ PAGE: dict[str, Both] = {
     "unused": ("Masked: its weight is 0, so nothing of it goes on.", "Oculto: su peso es 0, así que nada de él sigue."),
     "feeds": ("Goes into {count} entries of {name}.", "Interviene en {count} entradas de {name}."),
     "feeds_one": ("Goes into 1 entry of {name}.", "Interviene en 1 entrada de {name}."),
-    "shape": ("{rows} × {columns}", "{rows} × {columns}"),
     "matrix": ("{name}, {rows} rows, {columns} columns", "{name}, {rows} filas, {columns} columnas"),
     "transposed": ("{name} transposed", "{name} transpuesta"),
     "legend": ("How to read it", "Cómo se lee"),
