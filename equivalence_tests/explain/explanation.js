@@ -29,8 +29,8 @@ const MADE = {
     const seen = upTo(DATA.n).filter((k) => !isHidden("masked", i, k));
     const power = (k) => ["exp(", { name: "masked", i, j: k, side: k === j ? "left" : "right", bare: true }, ")"];
     const below = seen.flatMap((k, place) => (place ? [" + ", ...power(k)] : power(k)));
-    const from = upTo(DATA.n).map((k) => ({ name: "masked", i, j: k, side: k === j ? "left" : "right" }));
-    return { parts: [...power(j), " / (", ...below, ")"], from };
+    if (isHidden("masked", i, j)) return { parts: [], note: text("hidden", { key: DATA.words[j], query: DATA.words[i] }) };
+    return { parts: [...power(j), " / (", ...below, ")"] };
   },
   jacobian: (step, i, j, name) => {
     if (name === "dS") {

@@ -75,7 +75,7 @@ function long(x) {
   if (x === null) return "−∞";
   if (x === 0) return "0";
   const plain = Math.abs(x) >= 1e-3 && Math.abs(x) < 1e5;
-  return minus(plain ? String(Number(x.toPrecision(4))) : x.toExponential(2));
+  return minus(plain ? String(Number(x.toPrecision(4))) : x.toExponential(3));
 }
 
 // An element with its properties and children; text is only ever text.
