@@ -12,7 +12,7 @@ function factors(step, i, j) {
   );
 }
 
-// How an entry of a step's result is made: `from` are the entries, `parts` the right-hand side, texts and entries mixed.
+// How an entry of a step's result is made: `parts` are the right-hand side, texts and entries mixed.
 const MADE = {
   given: (step) => ({ parts: [], note: text(step.name === "X" ? "given_X" : "given", { seed: DATA.seed }) }),
   product: (step, i, j) => ({ parts: sum(factors(step, i, j)) }),
@@ -21,15 +21,14 @@ const MADE = {
     return { parts: [{ name, i, j, side: "left" }, " × ", long(state().scale)], note: scaleNote() };
   },
   mask: (step, i, j) => {
-    const from = [{ name: "scaled", i, j, side: "left" }];
-    if (!isHidden("masked", i, j)) return { parts: from, note: view.causal ? "" : text("unmasked") };
-    return { parts: [], from, note: text("hidden", { key: DATA.words[j], query: DATA.words[i] }) };
+    if (isHidden("masked", i, j)) return { parts: [], note: whyHidden(i, j) };
+    return { parts: [{ name: "scaled", i, j, side: "left" }], note: view.causal ? "" : text("unmasked") };
   },
   softmax: (step, i, j) => {
+    if (isHidden("masked", i, j)) return { parts: [], note: whyHidden(i, j) };
     const seen = upTo(DATA.n).filter((k) => !isHidden("masked", i, k));
     const power = (k) => ["exp(", { name: "masked", i, j: k, side: k === j ? "left" : "right", bare: true }, ")"];
     const below = seen.flatMap((k, place) => (place ? [" + ", ...power(k)] : power(k)));
-    if (isHidden("masked", i, j)) return { parts: [], note: text("hidden", { key: DATA.words[j], query: DATA.words[i] }) };
     return { parts: [...power(j), " / (", ...below, ")"] };
   },
   jacobian: (step, i, j, name) => {
@@ -61,6 +60,8 @@ function sum(pairs) {
   return pairs.flatMap(([left, right], place) => (place ? [" + ", left, " × ", right] : [left, " × ", right]));
 }
 
+const whyHidden = (i, j) => text("hidden", { key: DATA.words[j], query: DATA.words[i] });
+
 function scaleNote() {
   const root = view.scaled ? `√${DATA.c}` : "1";
   return `scale = 1 / (${root} × T) = 1 / (${root} × ${DATA.temperatures[view.temperature]}) = ${long(state().scale)}`;
@@ -71,7 +72,7 @@ function made({ step: index, name, i, j }) {
   const step = STEPS[index];
   if (!step.makes.includes(name)) return null;
   const found = MADE[step.kind](step, i, j, name);
-  return { from: found.parts.filter((part) => part.name), entry: step.entry, note: "", ...found };
+  return { from: found.parts.filter((each) => each.name), entry: step.entry, note: "", ...found };
 }
 
 const same = (one, other) => one.name === other.name && one.i === other.i && one.j === other.j;

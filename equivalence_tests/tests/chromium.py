@@ -90,7 +90,7 @@ class Browser:
                 return result
 
     def open(self, url: str, width: int = 1440, height: int = 900, **media: str) -> None:
-        """Go to a page as a screen of this size, with features such as prefers_color_scheme="dark"; wait until it is there."""
+        """Go to a page on a screen of this size, with features such as prefers_color_scheme="dark", and wait for it."""
         features = [{"name": name.replace("_", "-"), "value": value} for name, value in media.items()]
         self.call("Emulation.setEmulatedMedia", features=features)
         self.resize(width, height)
