@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 import webbrowser
 from pathlib import Path
 
-from equivalence_tests.explain.head import MOST
+from equivalence_tests.explain.head import MOST, Given, drawn
 from equivalence_tests.explain.page import page
 from equivalence_tests.explain.texts import LANGUAGES
 from equivalence_tests.flags import Parser
@@ -31,22 +32,33 @@ def parser() -> Parser:
     parse.add_argument(
         "--head", type=int, default=WIDTH_Q, metavar="C", help="columns of Q, K, V (default: %(default)s)"
     )
+    model = parse.add_argument_group("a head of a trained model, in place of a drawn one")
+    model.add_argument("--checkpoint", type=Path, help="what gemelos train wrote, of a GPT of at most 64 columns")
+    model.add_argument("--block", type=int, default=1, metavar="N", help="counted from 1 (default: %(default)s)")
+    model.add_argument("--head-number", type=int, default=1, metavar="N", help="counted from 1 (default: %(default)s)")
     parse.add_argument("--open", action="store_true", help="open it in the browser")
     return parse
+
+
+def head_of(given: argparse.Namespace, text: str) -> Given:
+    if given.checkpoint is None:
+        return drawn(text.split(), given.seed, given.width, given.head)
+    from equivalence_tests.explain.trained import trained  # the commands of models take half a second to load
+
+    return trained(given.checkpoint, text, given.block, given.head_number, given.seed)
 
 
 def main(argv: list[str] | None = None) -> int:
     given = parser().parse_args(argv)
     try:
-        words = " ".join(given.words or [WORDS[given.lang]]).split()
-        text = page(words, given.seed, given.width, given.head, given.lang)
+        text = page(head_of(given, " ".join(given.words or [WORDS[given.lang]])), given.lang)
         given.out.parent.mkdir(parents=True, exist_ok=True)
         given.out.write_text(text, "utf-8")
     except ValueError as error:
         print(f"gemelos explain: {error}", file=sys.stderr)
         return 2
     except OSError as error:
-        print(f"gemelos explain: {given.out} cannot be written: {error.strerror}", file=sys.stderr)
+        print(f"gemelos explain: {error.filename}: {error.strerror}", file=sys.stderr)
         return 2
     print(f"{given.out} ({given.out.stat().st_size / 1000:,.0f} kB)")
     if given.open:

@@ -14,7 +14,7 @@ function factors(step, i, j) {
 
 // How an entry of a step's result is made: `parts` are the right-hand side, texts and entries mixed.
 const MADE = {
-  given: (step) => ({ parts: [], note: text(step.name === "X" ? "given_X" : "given", { seed: DATA.seed }) }),
+  given: (step) => ({ parts: [], note: origin(step.name) }),
   product: (step, i, j) => ({ parts: sum(factors(step, i, j)) }),
   scale: (step, i, j) => {
     const name = step.name === "scaled" ? "Omega" : "dS";
@@ -58,6 +58,11 @@ const MADE = {
 
 function sum(pairs) {
   return pairs.flatMap(([left, right], place) => (place ? [" + ", left, " × ", right] : [left, " × ", right]));
+}
+
+function origin(name) {
+  if (DATA.block && name !== "dC") return text("given_trained");
+  return text(name === "X" ? "given_X" : "given", DATA);
 }
 
 const whyHidden = (i, j) => text("hidden", { key: DATA.words[j], query: DATA.words[i] });

@@ -13,11 +13,25 @@ from itertools import product
 import numpy as np
 
 from equivalence_tests.arithmetic import Array
-from equivalence_tests.walk import embed
+from equivalence_tests.walk import WIDTH_Q, WIDTH_X, embed
 from reference_numpy import attention_stages, self_attention, self_attention_backward, softmax_backward
 
 TEMPERATURES = (0.25, 0.5, 1.0, 2.0, 4.0)
 MOST = 24  # words, and columns of X and Q: of more, nobody reads the matrix
+
+
+@dataclass(frozen=True)
+class Given:
+    """Where a head begins: X, Wq, Wk, Wv and dC by their names, and the words that X stands for.
+
+    `block` and `head` count from 1 in a trained model; 0 if all was drawn.
+    """
+
+    words: list[str]
+    seed: int
+    matrices: dict[str, Array]
+    block: int = 0
+    head: int = 0
 
 
 @dataclass(frozen=True)
@@ -34,32 +48,45 @@ class State:
     matrices: dict[str, Array]
 
 
-def states(words: Sequence[str], seed: int, d: int, c: int) -> list[State]:
-    """Every position of the switches, on X, Wq, Wk, Wv and dC as `gemelos verify` draws them from the same seed."""
+def drawn(words: Sequence[str], seed: int = 0, d: int = WIDTH_X, c: int = WIDTH_Q) -> Given:
+    """X, Wq, Wk, Wv and dC as `gemelos verify` draws them from the same seed."""
     for what, size in (("words", len(words)), ("--width", d), ("--head", c)):
-        if not 1 <= size <= MOST:
-            raise ValueError(f"{what}: {size} came, expected 1 to {MOST}, which a page can show")
-    if seed < 0:
-        raise ValueError(f"--seed: {seed} came, expected at least 0")
+        check_size(what, size)
+    check_seed(seed)
     rng = np.random.default_rng([seed, 1])
     Wq, Wk, Wv = rng.standard_normal((3, d, c)) / math.sqrt(d)
     dC = rng.standard_normal((len(words), c))
-    given = {"X": embed(words, seed, d), "Wq": Wq, "Wk": Wk, "Wv": Wv, "dC": dC}
+    return Given(list(words), seed, {"X": embed(words, seed, d), "Wq": Wq, "Wk": Wk, "Wv": Wv, "dC": dC})
+
+
+def check_size(what: str, size: int, most: int = MOST) -> None:
+    if not 1 <= size <= most:
+        raise ValueError(f"{what}: {size} came, expected 1 to {most}, which a page can show")
+
+
+def check_seed(seed: int) -> None:
+    if seed < 0:
+        raise ValueError(f"--seed: {seed} came, expected at least 0")
+
+
+def states(given: Given) -> list[State]:
+    """Every position of the switches, with all that the reference computes in it."""
+    c = given.matrices["Wq"].shape[1]
     return [
         State(causal, scaled, T, scale := (1.0 / math.sqrt(c) if scaled else 1.0) / T, head(given, causal, scale))
         for causal, scaled, T in product((False, True), (True, False), TEMPERATURES)
     ]
 
 
-def head(given: dict[str, Array], causal: bool, scale: float) -> dict[str, Array]:
+def head(given: Given, causal: bool, scale: float) -> dict[str, Array]:
     """Every matrix of a head by its name, forward and backward, from X, Wq, Wk, Wv and dC."""
-    X, Wq, Wk, Wv, dC = (given[name] for name in ("X", "Wq", "Wk", "Wv", "dC"))
+    X, Wq, Wk, Wv, dC = (given.matrices[name] for name in ("X", "Wq", "Wk", "Wv", "dC"))
     Q, K, V = X @ Wq, X @ Wk, X @ Wv
     stages = attention_stages(Q, K, V, dC, causal=causal, scale=scale)
     _, cache = self_attention(X, Wq, Wk, Wv, causal=causal, scale=scale)
     gradients = dict(zip(("dX", "dWq", "dWk", "dWv"), self_attention_backward(dC, cache), strict=True))
     J = jacobians(stages.A)
-    return {**given, "Q": Q, "K": K, "V": V, **stages._asdict(), **gradients, "J": J}
+    return {**given.matrices, "Q": Q, "K": K, "V": V, **stages._asdict(), **gradients, "J": J}
 
 
 def jacobians(A: Array) -> Array:

@@ -10,11 +10,15 @@ function renderStep(index) {
     "section",
     { class: `step ${index < firstBackward() ? "forward" : "backward"}`, "aria-labelledby": `title-${index}` },
     element("h2", { id: `title-${index}` }, text(`title_${step.name}`)),
-    element("p", { class: "idea" }, text(`idea_${step.name}`)),
+    element("p", { class: "idea" }, idea(step)),
   );
   if (step.name === "J") section.append(rowChoice());
   section.append(equation);
   return section;
+}
+
+function idea(step) {
+  return step.name === "X" && DATA.block ? text("idea_X_trained", DATA) : text(`idea_${step.name}`);
 }
 
 function firstBackward() {

@@ -31,7 +31,7 @@ function draw(isNew) {
   document.title = text("title");
   for (const each of document.querySelectorAll("[data-text]")) each.textContent = text(each.dataset.text);
   for (const each of document.querySelectorAll("[data-label]")) each.setAttribute("aria-label", text(each.dataset.label));
-  byId("facts").textContent = text(DATA.n === 1 ? "facts_one" : "facts", DATA);
+  byId("facts").textContent = text(DATA.block ? "facts_trained" : DATA.n === 1 ? "facts_one" : "facts", DATA);
   for (const each of document.querySelectorAll("button.language")) {
     each.setAttribute("aria-pressed", each.value === view.language);
   }

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from equivalence_tests.arithmetic import Array
-from equivalence_tests.explain.head import TEMPERATURES, State, states
+from equivalence_tests.explain.head import TEMPERATURES, Given, states
 from equivalence_tests.explain.steps import AXES, STEPS, as_data
 from equivalence_tests.explain.texts import table
 from equivalence_tests.matrix_text import printable
@@ -23,12 +23,11 @@ SCRIPTS = ("state.js", "matrices.js", "explanation.js", "map.js", "page.js")
 SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
 
-def page(words: Sequence[str], seed: int = 0, d: int = 6, c: int = 4, language: str = "en") -> str:
-    """The whole page as text; ValueError for more than it can show."""
-    found = states(words, seed, d, c)
+def page(given: Given, language: str = "en") -> str:
+    """The whole page as text."""
     style = (FOLDER / "page.css").read_text("utf-8")
     script = "\n".join((FOLDER / name).read_text("utf-8") for name in SCRIPTS)
-    data = as_json(data_of(words, seed, found, language))
+    data = as_json(data_of(given, language))
     texts = table()[language]
     inside = {
         "policy": f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; "
@@ -44,9 +43,9 @@ def page(words: Sequence[str], seed: int = 0, d: int = 6, c: int = 4, language: 
     return re.sub(r"\{\{(\w+)\}\}", lambda hole: inside[hole[1]], template)  # in one pass: words are never holes
 
 
-def data_of(words: Sequence[str], seed: int, found: Sequence[State], language: str) -> dict[str, Any]:
+def data_of(given: Given, language: str) -> dict[str, Any]:
     """All that the page shows. Matrices that several states share stand once, in `pool`; -inf is null."""
-    n, d = found[0].matrices["X"].shape
+    n, d = given.matrices["X"].shape
     pool: dict[str, int] = {}
     rows = [
         {
@@ -58,15 +57,17 @@ def data_of(words: Sequence[str], seed: int, found: Sequence[State], language: s
                 name: pool.setdefault(json.dumps(numbers(name, M)), len(pool)) for name, M in state.matrices.items()
             },
         }
-        for state in found
+        for state in states(given)
     ]
     return {
         "language": language,
-        "words": labels(words),
+        "words": labels(given.words),
         "n": n,
         "d": d,
-        "c": found[0].matrices["Q"].shape[1],
-        "seed": seed,
+        "c": given.matrices["Wq"].shape[1],
+        "seed": given.seed,
+        "block": given.block,
+        "head": given.head,
         "temperatures": TEMPERATURES,
         "states": rows,
         "pool": [json.loads(each) for each in pool],

@@ -8,7 +8,7 @@ const view = {
   language: DATA.language,
   theme: "auto",
   step: 0,
-  causal: false,
+  causal: DATA.block > 0, // as the trained model is
   scaled: true,
   temperature: DATA.temperatures.indexOf(1),
   row: Math.min(1, DATA.n - 1), // whose Jacobian is shown

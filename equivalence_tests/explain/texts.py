@@ -238,6 +238,18 @@ PAGE: dict[str, Both] = {
         "“{key}” comes after “{query}”, which may not see it.",
         "«{key}» viene después de «{query}», que no puede verla.",
     ),
+    "facts_trained": (
+        "{n} tokens, d = {d}, c = {c}, block {block}, head {head} of a trained model, float64, computed by "
+        "reference_numpy.",
+        "{n} tokens, d = {d}, c = {c}, bloque {block}, cabeza {head} de un modelo entrenado, float64, calculado por "
+        "reference_numpy.",
+    ),
+    "idea_X_trained": (
+        "Each token is a row of d numbers: what the norm of block {block} of the trained model hands to its attention.",
+        "Cada token es una fila de d números: lo que la normalización del bloque {block} del modelo entrenado pasa a su "
+        "atención.",
+    ),
+    "given_trained": ("From the trained model.", "Del modelo entrenado."),
     "unmasked": ("Nothing is masked here.", "Aquí no se oculta nada."),
     "unused": ("Masked: its weight is 0, so nothing of it goes on.", "Oculto: su peso es 0, así que nada de él sigue."),
     "feeds": ("Goes into {count} entries of {name}.", "Interviene en {count} entradas de {name}."),

@@ -15,13 +15,24 @@ from rich.console import Console
 import reference_numpy
 from equivalence_tests.__main__ import COMMANDS
 from equivalence_tests.explain import __main__ as command
-from equivalence_tests.explain.head import MOST, TEMPERATURES
+from equivalence_tests.explain.head import MOST, TEMPERATURES, drawn
 from equivalence_tests.explain.page import FOLDER, SCRIPTS, page
 from equivalence_tests.explain.steps import AXES, STEPS
 from equivalence_tests.explain.texts import LANGUAGES, PAGE, table
 from equivalence_tests.explain.texts import STEPS as IDEAS
 from equivalence_tests.walk import embed, walk
-from reference_numpy import attention_stages, self_attention, self_attention_backward
+from reference_numpy import (
+    GPTConfig,
+    Tokenizer,
+    attention_stages,
+    init_gpt,
+    load_checkpoint,
+    save_checkpoint,
+    self_attention,
+    self_attention_backward,
+)
+from reference_numpy.checkpoint import Checkpoint
+from reference_numpy.gpt import attention_maps
 
 SENTENCE = "el gato se sentó en la alfombra"
 WORDS = SENTENCE.split()
@@ -69,7 +80,7 @@ def shown(data, state, name):
 
 @pytest.fixture(scope="module")
 def text():
-    return page(WORDS, seed=3, language="es")
+    return page(drawn(WORDS, 3), "es")
 
 
 @pytest.fixture(scope="module")
@@ -189,7 +200,7 @@ def test_nothing_is_fetched_and_only_what_is_inside_may_run(text):
 
 def test_no_word_can_leave_its_place():
     words = ["</script><script>alert(1)</script>", "{{script}}", "<!--", "\u2028", "\ud800", "a\x1b[31m"]
-    text = page(words)
+    text = page(drawn(words))
     elements = Elements(text)
     assert [tag for tag, _ in elements.found].count("script") == 2
     shown = data_in(text)["words"]
@@ -198,21 +209,21 @@ def test_no_word_can_leave_its_place():
 
 
 def test_words_that_come_again_are_told_apart():
-    assert data_in(page(["la", "casa", "de", "la", "abuela"]))["words"] == ["la₁", "casa", "de", "la₄", "abuela"]
+    assert data_in(page(drawn(["la", "casa", "de", "la", "abuela"])))["words"] == ["la₁", "casa", "de", "la₄", "abuela"]
 
 
 def test_a_dozen_words_make_less_than_a_megabyte():
-    assert len(page([f"palabra{i}" for i in range(12)]).encode()) < 1_000_000
+    assert len(page(drawn([f"palabra{i}" for i in range(12)])).encode()) < 1_000_000
 
 
 def test_the_same_seed_gives_the_same_page_and_another_gives_other_numbers(text):
-    assert page(WORDS, seed=3, language="es") == text
-    assert data_in(page(WORDS, seed=4, language="es"))["pool"] != data_in(text)["pool"]
+    assert page(drawn(WORDS, 3), "es") == text
+    assert data_in(page(drawn(WORDS, 4), "es"))["pool"] != data_in(text)["pool"]
 
 
 @pytest.mark.parametrize("count", [1, 2, MOST])
 def test_one_word_two_and_as_many_as_a_page_can_show(count):
-    data = data_in(page([f"w{i}" for i in range(count)], d=1, c=1))
+    data = data_in(page(drawn([f"w{i}" for i in range(count)], d=1, c=1)))
     assert shown(data, data["states"][0], "A").shape == (count, count)
 
 
@@ -236,7 +247,7 @@ def test_the_command_writes_the_page_and_says_where(tmp_path, monkeypatch, capsy
     assert COMMANDS["explain"][0] == command.__name__
     assert command.main([SENTENCE, "--lang", "es", "--seed", "3"]) == 0
     written = Path("results/explain.html").read_text("utf-8")
-    assert written == page(WORDS, seed=3, language="es")
+    assert written == page(drawn(WORDS, 3), "es")
     assert '<html lang="es">' in written
     assert capsys.readouterr().out.startswith("results/explain.html (")
 
@@ -264,11 +275,58 @@ def test_open_shows_the_file_in_the_browser(tmp_path, monkeypatch):
         (["a", "--width", "0"], "--width: 0 came, expected 1 to"),
         (["a", "--head", "99"], "--head: 99 came, expected 1 to"),
         (["a", "--seed", "-1"], "--seed: -1 came, expected at least 0"),
-        (["a", "--out", "/dev/null/page.html"], "/dev/null/page.html cannot be written"),
+        (["a", "--out", "/dev/null/page.html"], "/dev/null: "),
     ],
 )
 def test_what_cannot_be_shown_is_said_in_one_line(arguments, told, capsys):
     assert command.main(arguments) == 2
+    error = capsys.readouterr().err
+    assert told in error
+    assert error.count("\n") == 1
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory):
+    stories = [SENTENCE, "la alfombra se sentó en el gato"]
+    tokenizer = Tokenizer.from_texts(stories)
+    config = GPTConfig(
+        len(tokenizer.vocabulary), context_window=9, embedding_dim=5, num_layers=2, num_heads=3, head_dim=2
+    )
+    params = init_gpt(config, np.random.default_rng(0))
+    path = tmp_path_factory.mktemp("run") / "checkpoint.safetensors"
+    save_checkpoint(path, Checkpoint("gpt", vars(config), tokenizer, params, {}, {}))
+    return path
+
+
+def test_the_head_of_a_trained_model_is_its_own(checkpoint, tmp_path):
+    """Its causal map, at the model's own scale, is the model's."""
+    out = tmp_path / "page.html"
+    assert (
+        command.main(
+            [SENTENCE, "--checkpoint", str(checkpoint), "--block", "2", "--head-number", "3", "--out", str(out)]
+        )
+        == 0
+    )
+    data = data_in(out.read_text("utf-8"))
+    saved = load_checkpoint(checkpoint)
+    params = {name: array.astype(np.float64) for name, array in saved.params.items()}
+    ids = np.array([saved.tokenizer.bos_id, *saved.tokenizer.encode(SENTENCE)])
+    A = attention_maps(params, ids, GPTConfig(**saved.config))[1][2]
+    (state,) = [each for each in data["states"] if each["causal"] and each["scaled"] and each["temperature"] == 1.0]
+    np.testing.assert_allclose(shown(data, state, "A"), A, rtol=1e-13)
+    assert (data["block"], data["head"], data["n"]) == (2, 3, len(ids))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--block", "3"], "--block: 3 came, expected 1 to 2"),
+        (["--head-number", "0"], "--head-number: 0 came, expected 1 to 3"),
+        (["--checkpoint", "absent.safetensors"], "absent.safetensors: "),
+    ],
+)
+def test_what_a_trained_model_lacks_is_said_in_one_line(checkpoint, arguments, told, capsys):
+    assert command.main([SENTENCE, "--checkpoint", str(checkpoint), *arguments]) == 2
     error = capsys.readouterr().err
     assert told in error
     assert error.count("\n") == 1
