@@ -94,11 +94,11 @@ class Browser:
         features = [{"name": name.replace("_", "-"), "value": value} for name, value in media.items()]
         self.call("Emulation.setEmulatedMedia", features=features)
         self.resize(width, height)
-        self.call("Page.navigate", url="about:blank")  # a new fragment alone would not load the page again
-        self.events.clear()
-        self.call("Page.navigate", url=url)
-        while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
-            self.events.append(self._next("Page.navigate"))
+        for address in ("about:blank", url):  # a new fragment alone would not load the page again
+            self.events.clear()
+            self.call("Page.navigate", url=address)
+            while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
+                self.events.append(self._next("Page.navigate"))
 
     def resize(self, width: int, height: int = 900) -> None:
         self.call(
