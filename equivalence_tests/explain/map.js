@@ -14,8 +14,8 @@ const NODES = [
   ["masked", "dS", 570, 90],
   ["A", "dA", 714, 90],
   ["C", "dC", 846, 156, 5],
-  ["", "J", 613, 172],
-  ["", "delta", 677, 172],
+  ["", "J", 596, 176],
+  ["", "delta", 688, 176],
 ];
 const EDGES = [
   // path from the earlier to the later, steps that run along it, steps that run back along it
@@ -30,6 +30,8 @@ const EDGES = [
   ["M362 90 L466 90", ["scaled"], ["dOmega"]],
   ["M466 90 L570 90", ["masked"], ["dOmega"]],
   ["M570 90 L714 90", ["A"], ["J", "delta", "dS"]],
+  ["M642 90 L596 176", [], ["J"]],
+  ["M642 90 L688 176", [], ["delta"]],
   ["M714 90 L846 156", ["C"], ["dA"]],
   ["M242 222 L780 222 L846 156", ["C"], ["dV"]],
 ];
@@ -39,7 +41,7 @@ const HALF = 21; // height of a label
 function drawMap() {
   const drawing = document.getElementById("drawing");
   for (const [d, forward, backward] of EDGES) {
-    const path = shape(drawing, "path", { d, class: "edge" });
+    const path = shape(drawing, "path", { d: withMiddles(d), class: "edge" });
     path.dataset.forward = forward.join(" ");
     path.dataset.backward = backward.join(" ");
   }
@@ -51,6 +53,16 @@ function drawMap() {
     if (backward) half(group, backward, both ? 0 : -HALF / 2, "backward");
     if (product) badge(drawing, x - WIDTH / 2, y - HALF, String(product));
   }
+}
+
+// The path with a point in the middle of every line, where an arrow can stand.
+function withMiddles(d) {
+  const points = d.match(/[\d.]+ [\d.]+/g).map((point) => point.split(" ").map(Number));
+  const lines = points.slice(1).map(([x, y], k) => {
+    const [before, above] = points[k];
+    return `L${(before + x) / 2} ${(above + y) / 2} L${x} ${y}`;
+  });
+  return `M${points[0].join(" ")} ${lines.join(" ")}`;
 }
 
 function half(group, name, y, direction) {

@@ -2,9 +2,10 @@
 
 function renderStep(index) {
   const step = STEPS[index];
-  const equation = element("div", { class: "equation" });
+  const equation = element("div", { class: "equation" }, element("div", { class: "term" }));
   for (const each of step.shows) {
-    equation.append(each.sign === undefined ? matrixView(each, index) : signView(each.sign));
+    if (["=", "+"].includes(each.sign)) equation.append(element("div", { class: "term" })); // a line may break here
+    equation.lastChild.append(each.sign === undefined ? matrixView(each, index) : signView(each.sign));
   }
   const section = element(
     "section",

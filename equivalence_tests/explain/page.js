@@ -40,6 +40,8 @@ function draw(isNew) {
   byId("stage").replaceChildren(...shown.map(renderStep));
   byId("stage").classList.toggle("new", isNew);
   document.body.classList.toggle("everything", view.everything);
+  document.body.classList.toggle("many", DATA.n > 8);
+  document.body.classList.toggle("crowd", DATA.n > 16);
   lightMap();
   const isShown = view.entry !== null && (view.everything || view.entry.step === view.step);
   choose(isShown ? view.entry : usual(view.step));
@@ -54,8 +56,7 @@ function drawControls() {
   byId("place").replaceChildren(element("b", {}, step.name), ` ${place}`);
   byId("previous").disabled = view.step === 0;
   byId("next").disabled = view.step === STEPS.length - 1;
-  byId("play").textContent = playing === null ? "⏵" : "⏸";
-  byId("play").setAttribute("aria-label", text(playing === null ? "play" : "pause"));
+  byId("play").textContent = text(playing === null ? "play" : "pause");
   byId("causal").checked = view.causal;
   byId("scaled").checked = view.scaled;
   byId("everything").checked = view.everything;

@@ -86,7 +86,7 @@ def numbers(name: str, M: Array) -> list[Any]:
 
 def labels(words: Sequence[str]) -> list[str]:
     """The words, those that come again with their position: la₂, la₆."""
-    shown = [printable(word) for word in words]
+    shown = [printable(word).replace(" ", "␣") for word in words]  # a trained model's tokens may be blank
     times = Counter(shown)
     return [word if times[word] == 1 else f"{word}{str(i).translate(SUBSCRIPTS)}" for i, word in enumerate(shown, 1)]
 

@@ -186,7 +186,8 @@ def test_nothing_is_fetched_and_only_what_is_inside_may_run(text):
         assert not attributes.keys() & {"src", "href", "style", "action", "data"}, tag
         assert not any(name.startswith("on") for name in attributes), tag
     style, script = elements.inside["style"][0], elements.inside["script"][1]
-    for banned in ("url(", "@import", "://"):
+    assert set(re.findall(r"url\(.*?\)", style + script)) == {"url(#ahead)", "url(#behind)"}  # arrows of the drawing
+    for banned in ("@import", "://"):
         assert banned not in style + script
     for banned in ("fetch(", "XMLHttpRequest", "WebSocket", "import(", "innerHTML", "eval("):
         assert banned not in script
@@ -290,7 +291,7 @@ def checkpoint(tmp_path_factory):
     stories = [SENTENCE, "la alfombra se sentó en el gato"]
     tokenizer = Tokenizer.from_texts(stories)
     config = GPTConfig(
-        len(tokenizer.vocabulary), context_window=9, embedding_dim=5, num_layers=2, num_heads=3, head_dim=2
+        len(tokenizer.vocabulary), context_window=20, embedding_dim=5, num_layers=2, num_heads=3, head_dim=2
     )
     params = init_gpt(config, np.random.default_rng(0))
     path = tmp_path_factory.mktemp("run") / "checkpoint.safetensors"
