@@ -102,7 +102,7 @@ function cell(name, i, j, top) {
   const made = element("td", { tabindex: -1 }, short(x));
   Object.assign(made.dataset, { name, i, j });
   made.classList.add(x === null || x === 0 ? "zero" : x > 0 ? "positive" : "negative");
-  if (x) made.style.setProperty("--share", `${Math.round((80 * Math.abs(x)) / top)}%`);
+  if (x) made.style.setProperty("--share", `${Math.round((70 * Math.abs(x)) / top)}%`);
   if (isHidden(name, i, j)) made.classList.add("hidden");
   return made;
 }

@@ -196,7 +196,7 @@ PAGE: dict[str, Both] = {
     ),
     "language": ("Language", "Idioma"),
     "theme": ("Theme", "Tema"),
-    "theme_auto": ("As the system", "Como el sistema"),
+    "theme_auto": ("Auto", "Auto"),
     "theme_light": ("Light", "Claro"),
     "theme_dark": ("Dark", "Oscuro"),
     "previous": ("Previous step", "Paso anterior"),
