@@ -19,7 +19,8 @@ const view = {
 };
 
 function text(key, values = {}) {
-  return DATA.texts[view.language][key].replace(/\{(\w+)\}/g, (_, name) => values[name]).replace("-∞", "−∞");
+  const filled = DATA.texts[view.language][key].replace(/\{(\w+)\}/g, (_, name) => values[name]);
+  return filled.replace("-∞", "−∞").replace("^T", "ᵀ");
 }
 
 function state() {

@@ -132,14 +132,14 @@ def source(module: str, function: str, name: str) -> dict[str, Any]:
     where = import_module(f"reference_numpy.{module}")  # the attribute of that name is the function
     text = inspect.getsource(where)
     (body,) = [each for each in ast.parse(text).body if isinstance(each, ast.FunctionDef) and each.name == function]
-    found = [each for each in ast.walk(body) if _does(each, name)]
+    found = [each for each in ast.walk(body) if isinstance(each, ast.stmt) and _does(each, name)]
     last = max(found, key=lambda each: each.lineno)
     lines = text.splitlines()[last.lineno - 1 : last.end_lineno]
     path = Path(str(where.__file__)).relative_to(Path(str(reference_numpy.__file__)).parent.parent)
     return {"text": "\n".join(line.strip() for line in lines), "file": path.as_posix(), "line": last.lineno}
 
 
-def _does(node: ast.AST, name: str) -> bool:
+def _does(node: ast.stmt, name: str) -> bool:
     if isinstance(node, ast.Return):
         return name == "return"
     targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []

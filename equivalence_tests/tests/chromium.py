@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-OPTIONS = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run")
-OPTIONS += ("--disable-background-networking", "--disable-extensions", "--remote-debugging-pipe")
+OPTIONS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"]
+OPTIONS += ["--disable-background-networking", "--disable-extensions", "--remote-debugging-pipe"]
 # It speaks on the descriptors 3 and 4, which Popen cannot hand on under these numbers.
 LAUNCH = (
     "import os, sys; r, w = map(int, sys.argv[1:3]); os.dup2(r, 3); os.dup2(w, 4); os.execv(sys.argv[3], sys.argv[3:])"

@@ -354,7 +354,10 @@ def test_both_languages_are_on_the_page(browser, url):
             shown = browser.evaluate(
                 "[...document.querySelectorAll('.step h2, .step .idea')].map((e) => e.textContent)"
             )
-            wanted = [table()[language][f"{kind}_{name}"].replace("-∞", MINUS + "∞") for kind in ("title", "idea")]
+            wanted = [
+                table()[language][f"{kind}_{name}"].replace("-∞", MINUS + "∞").replace("^T", "ᵀ")
+                for kind in ("title", "idea")
+            ]
             assert shown == wanted
 
 
