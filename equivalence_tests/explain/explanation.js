@@ -124,7 +124,9 @@ function part(each) {
   if (each.name === undefined) return each;
   const shown = long(value(each.name, each.i, each.j));
   const bracket = shown.startsWith("−") && !each.bare;
-  return element("span", { class: each.side, title: entryName(each) }, bracket ? `(${shown})` : shown);
+  const span = element("span", { class: each.side, title: entryName(each) }, bracket ? `(${shown})` : shown);
+  Object.assign(span.dataset, { name: each.name, i: each.i, j: each.j });
+  return span;
 }
 
 // Outline the entry, and the entries that made it, in its own step.

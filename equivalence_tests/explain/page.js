@@ -40,6 +40,7 @@ function draw(isNew) {
   byId("stage").replaceChildren(...shown.map(renderStep));
   byId("stage").classList.toggle("new", isNew);
   document.body.classList.toggle("everything", view.everything);
+  document.body.classList.toggle("below", view.everything || DATA.n > 12);
   document.body.classList.toggle("many", DATA.n > 8);
   document.body.classList.toggle("crowd", DATA.n > 16);
   lightMap();
@@ -92,6 +93,14 @@ function entryOf(target) {
   if (!td) return null;
   const { name, i, j } = td.dataset;
   return { step: Number(td.closest("table").dataset.step), name, i: Number(i), j: Number(j) };
+}
+
+// Show where a number of the equation stands.
+function point(number) {
+  for (const each of document.querySelectorAll("td.pointed")) each.classList.remove("pointed");
+  if (number === null) return;
+  const { name, i, j } = number.dataset;
+  find({ step: view.entry.step, name, i, j })?.classList.add("pointed");
 }
 
 function play(start) {
@@ -172,6 +181,8 @@ function listen() {
       if (entry) choose(entry);
     });
   }
+  byId("explanation").addEventListener("pointerover", (event) => point(event.target.closest("[data-name]")));
+  byId("explanation").addEventListener("pointerleave", () => point(null));
   document.addEventListener("keydown", onKey);
   let everything = view.everything;
   window.addEventListener("beforeprint", () => {

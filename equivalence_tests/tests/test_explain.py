@@ -5,6 +5,8 @@ import hashlib
 import json
 import math
 import re
+import subprocess
+import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -251,6 +253,14 @@ def test_the_command_writes_the_page_and_says_where(tmp_path, monkeypatch, capsy
     assert written == page(drawn(WORDS, 3), "es")
     assert '<html lang="es">' in written
     assert capsys.readouterr().out.startswith("results/explain.html (")
+
+
+def test_no_torch_is_needed(tmp_path):
+    code = "import sys; sys.modules['torch'] = None; from equivalence_tests.__main__ import main; sys.exit(main())"
+    command = [sys.executable, "-c", code, "explain", SENTENCE, "--out", str(tmp_path / "page.html")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "page.html").is_file()
 
 
 def test_words_may_come_without_quotes_and_sizes_are_obeyed(tmp_path):

@@ -206,8 +206,9 @@ def with_bound(numbers):
 @pytest.mark.parametrize("causal", [0, 1])
 def test_the_equation_with_its_numbers_gives_the_entry(browser, url, causal):
     found = found_state(bool(causal), True, 1.0)
+    browser.open(at(url, causal=causal), prefers_reduced_motion="reduce")
     for name in OPERATIONS:
-        browser.open(at(url, step=step_at(name), causal=causal))
+        browser.evaluate(f"go({step_at(name)})")
         M = matrix_of(found, name, 1)
         for i, j in {(1, 0), (len(M) - 1, M.shape[1] - 1)}:
             browser.hover(cell(name, i, j))
@@ -239,6 +240,17 @@ def test_pointing_at_an_operand_shows_what_it_goes_into(browser, url):
     )
     assert used == [["C", str(i), "1"] for i in range(len(WORDS))]
     assert "5" in browser.evaluate("document.querySelector('#explanation .note').textContent")
+
+
+def test_pointing_at_a_number_of_the_equation_shows_where_it_stands(browser, url):
+    browser.open(at(url, step=step_at("Omega")))
+    browser.hover(cell("Omega", 2, 3))
+    for k in range(C):
+        for side, wanted in (("left", ["Q", "2", str(k)]), ("right", ["K", "3", str(k)])):
+            browser.hover(f"#explanation .{side}[data-j='{k}']")
+            pointed = browser.evaluate("[...document.querySelectorAll('td.pointed')].map((td) => ({...td.dataset}))")
+            assert [list(each.values()) for each in pointed] == [wanted]
+    assert browser.evaluate("document.querySelector('#explanation .entry-name').textContent") == "Omega[vio, al]"
 
 
 def test_the_lines_of_the_reference_stand_beside_the_entry(browser, url):
