@@ -333,7 +333,7 @@ def test_the_head_of_a_trained_model_is_its_own(checkpoint, tmp_path):
     [
         (["--block", "3"], "--block: 3 came, expected 1 to 2"),
         (["--head-number", "0"], "--head-number: 0 came, expected 1 to 3"),
-        (["--checkpoint", "absent.safetensors"], "absent.safetensors: "),
+        (["--checkpoint", "absent.safetensors"], "absent.safetensors is not there"),
     ],
 )
 def test_what_a_trained_model_lacks_is_said_in_one_line(checkpoint, arguments, told, capsys):
