@@ -102,7 +102,7 @@ function explain(entry) {
   const hidden = isHidden(entry.name, entry.i, entry.j);
   if (found === null) {
     marks = uses(entry).map((each) => ({ ...each, side: "used" }));
-    lines.push(element("p", { class: "note" }, hidden ? text("unused") : feeds(marks)));
+    lines.push(element("p", { class: "note" }, hidden || !marks.length ? text("unused") : feeds(marks)));
   } else {
     if (found.entry) lines.push(element("p", { class: "symbols" }, minus(found.entry).replaceAll("*", "×")));
     if (found.parts.length) lines.push(element("p", { class: "numbers" }, "= ", ...found.parts.map(part)));

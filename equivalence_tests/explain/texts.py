@@ -35,7 +35,7 @@ STEPS: dict[str, tuple[Both, Both]] = {
         ("Keys", "Claves"),
         (
             "What each word can be found by: its row of X, projected by Wk.",
-            "Aquello por lo que se encuentra cada palabra: su fila de X, proyectada por Wk.",
+            "Aquello por lo que se puede encontrar cada palabra: su fila de X, proyectada por Wk.",
         ),
     ),
     "V": (
@@ -74,14 +74,14 @@ STEPS: dict[str, tuple[Both, Both]] = {
         ("Attention weights", "Pesos de atención"),
         (
             "Softmax turns each row of scores into shares: none is negative, and each row sums to 1.",
-            "La softmax convierte cada fila de puntuaciones en porciones: ninguna es negativa y cada fila suma 1.",
+            "La softmax convierte cada fila de puntuaciones en proporciones: ninguna es negativa y cada fila suma 1.",
         ),
     ),
     "C": (
         ("Context vectors", "Vectores de contexto"),
         (
             "The new row of each word is a mixture of all the values, in the shares of its row of A.",
-            "La nueva fila de cada palabra es una mezcla de todos los valores, en las porciones de su fila de A.",
+            "La nueva fila de cada palabra es una mezcla de todos los valores, en las proporciones de su fila de A.",
         ),
     ),
     "dC": (
@@ -147,7 +147,7 @@ STEPS: dict[str, tuple[Both, Both]] = {
         ("Gradient of the values", "Gradiente de los valores"),
         (
             "The gradient of each value gathers from all who looked at it, in the shares of its column of A.",
-            "El gradiente de cada valor recoge de todas las que lo miraron, en las porciones de su columna de A.",
+            "El gradiente de cada valor suma lo de todas las palabras que lo miraron, en las proporciones de su columna de A.",
         ),
     ),
     "dX": (

@@ -242,6 +242,18 @@ def test_pointing_at_an_operand_shows_what_it_goes_into(browser, url):
     assert "5" in browser.evaluate("document.querySelector('#explanation .note').textContent")
 
 
+@pytest.mark.parametrize("causal", [0, 1])
+def test_every_entry_of_every_matrix_can_be_pointed_at(browser, url, causal):
+    browser.open(at(url, causal=causal), prefers_reduced_motion="reduce")
+    for name in NAMES:
+        told = browser.evaluate(
+            f"go({step_at(name)}); [...document.querySelectorAll('#stage td[data-name]')].map((td) => {{"
+            "choose(entryOf(td)); return document.querySelector('#explanation').children.length; })"
+        )
+        assert all(lines >= 2 for lines in told), name
+    assert browser.complaints == []
+
+
 def test_pointing_at_a_number_of_the_equation_shows_where_it_stands(browser, url):
     browser.open(at(url, step=step_at("Omega")))
     browser.hover(cell("Omega", 2, 3))
