@@ -147,7 +147,8 @@ STEPS: dict[str, tuple[Both, Both]] = {
         ("Gradient of the values", "Gradiente de los valores"),
         (
             "The gradient of each value gathers from all who looked at it, in the shares of its column of A.",
-            "El gradiente de cada valor suma lo de todas las palabras que lo miraron, en las proporciones de su columna de A.",
+            "El gradiente de cada valor suma lo de todas las palabras que lo miraron, en las proporciones de su columna "
+            "de A.",
         ),
     ),
     "dX": (
