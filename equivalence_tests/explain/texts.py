@@ -265,6 +265,7 @@ PAGE: dict[str, Both] = {
     ),
     "legend_left": ("left factor", "factor izquierdo"),
     "legend_right": ("right factor", "factor derecho"),
+    "legend_used": ("what it goes into", "aquello en lo que interviene"),
     "legend_mask": ("masked", "oculto"),
     "keys": ("Keyboard", "Teclado"),
     "key_arrows": ("move among the entries of a matrix", "moverse por las entradas de una matriz"),
