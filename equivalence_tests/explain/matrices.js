@@ -4,7 +4,7 @@ function renderStep(index) {
   const step = STEPS[index];
   const equation = element("div", { class: "equation" }, element("div", { class: "term" }));
   for (const each of step.shows) {
-    if (["=", "+"].includes(each.sign)) equation.append(element("div", { class: "term" })); // a line may break here
+    if (["=", "+", "*"].includes(each.sign)) equation.append(element("div", { class: "term" })); // a line may break here
     equation.lastChild.append(each.sign === undefined ? matrixView(each, index) : signView(each.sign));
   }
   const section = element(
