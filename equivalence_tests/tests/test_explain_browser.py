@@ -20,6 +20,7 @@ pytestmark = pytest.mark.skipif(
 
 MINUS, TIMES = "\u2212", "\u00d7"
 WORDS = ["el", "gato", "vio", "al", "gato"]
+LABELS = ["el", "gato₂", "vio", "al", "gato₅"]
 D, C, SEED = 3, 2, 5
 NAMES = [step.name for step in STEPS]
 CELLS = """[...document.querySelectorAll("#stage td[data-name]")].map(
@@ -344,6 +345,9 @@ def test_the_row_of_the_jacobian_is_chosen(browser, url):
         for name, i, j, shown in browser.evaluate(CELLS):
             assert agrees(shown, matrix_of(found, name, row)[i, j]), (name, i, j)
         assert {i for name, i, _, _ in browser.evaluate(CELLS) if name != "J"} == {row}
+        told = browser.evaluate("document.querySelector('#explanation .entry-name').textContent")
+        assert told.startswith(f"dS[{LABELS[row]}, ")
+    assert browser.complaints == []
 
 
 def test_the_address_keeps_what_is_chosen_and_a_wrong_one_does_no_harm(browser, url):
