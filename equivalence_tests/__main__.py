@@ -16,6 +16,10 @@ COMMANDS = {
         "equivalence_tests.mistakes.command",
         "the matrix of known mistakes against the checks, and the league",
     ),
+    "explain": (
+        "equivalence_tests.explain.__main__",
+        "a page that shows attention on your words, forward and backward",
+    ),
     "bench": ("benchmarks.__main__", "CPU against GPU: check, then time (from a checkout)"),
 }
 
