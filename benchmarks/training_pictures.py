@@ -49,7 +49,9 @@ def step_shares(results: Results) -> Figure:
     axes.legend(
         boxes, [part for part, _ in keys], ncols=7, fontsize=8.5, frameon=False, loc="lower left", bbox_to_anchor=(0, 1)
     )
-    title = f"Where the time of a {work.removesuffix(SHARES).replace('_', ' ')} goes: {shown_sizes(sizes)}"
+    title = (
+        f"Where the time of a {work.removesuffix(SHARES).replace('_', ' ')} goes, on one thread: {shown_sizes(sizes)}"
+    )
     figure.suptitle(title, fontsize=11)
     return figure
 

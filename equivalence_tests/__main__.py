@@ -20,6 +20,10 @@ COMMANDS = {
         "equivalence_tests.dojo.command",
         "katas of manual backprop: start, check, hint, watch; the teacher's report",
     ),
+    "explain": (
+        "equivalence_tests.explain.__main__",
+        "a page that shows attention on your words, forward and backward",
+    ),
     "bench": ("benchmarks.__main__", "CPU against GPU: check, then time (from a checkout)"),
 }
 

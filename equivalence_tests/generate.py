@@ -106,23 +106,29 @@ def draw(given: argparse.Namespace, learner: Learner, tokenizer: Tokenizer) -> N
     ids = [tokenizer.bos_id, *tokenizer.encode(given.prompt)]
     if isinstance(learner.config, GPTConfig):
         ids = ids[-learner.config.context_window :]
-    for flag in ("maps", "gradients"):
-        if getattr(given, flag) is not None and not isinstance(learner.config, GPTConfig):
-            raise ValueError(f"--{flag}: it came for an rnn, expected a gpt: an rnn has no attention")
-    names = [tokenizer.vocabulary[i] for i in ids]
-    if given.maps is not None:
-        maps = attention_maps(learner.snapshot()[0], np.array(ids), learner.config)
-        heads_picture(names, maps, given.maps)
-    if given.gradients is not None:
-        if len(ids) < 2:
-            raise ValueError("--gradients: it came with an empty prompt, expected at least one token to foresee")
-        found = attention_gradients(learner.snapshot()[0], np.array(ids[:-1]), np.array(ids[1:]), learner.config)
-        attention_gradient_picture(names[:-1], found, given.gradients)
+        draw_attention(given, learner, learner.config, ids, [tokenizer.vocabulary[i] for i in ids])
+    else:
+        for flag in ("maps", "gradients"):
+            if getattr(given, flag) is not None:
+                raise ValueError(f"--{flag}: it came for an rnn, expected a gpt: an rnn has no attention")
     if given.temperatures is not None:
         never = [tokenizer.bos_id, tokenizer.unk_id, tokenizer.pad_id]
         logits = ban(learner.step(np.array([ids]), None)[0][0, -1], never)
         top = np.argsort(-logits, kind="stable")[:MOST_BARS]
         temperature_picture(given.temperatures, logits[top], [tokenizer.vocabulary[i] for i in top])
+
+
+def draw_attention(
+    given: argparse.Namespace, learner: Learner, config: GPTConfig, ids: list[int], names: list[str]
+) -> None:
+    """Where every head looks among the ids, and beside it where it would have to look."""
+    if given.maps is not None:
+        heads_picture(names, attention_maps(learner.snapshot()[0], np.array(ids), config), given.maps)
+    if given.gradients is not None:
+        if len(ids) < 2:
+            raise ValueError("--gradients: it came with an empty prompt, expected at least one token to foresee")
+        found = attention_gradients(learner.snapshot()[0], np.array(ids[:-1]), np.array(ids[1:]), config)
+        attention_gradient_picture(names[:-1], found, given.gradients)
 
 
 def banned_ids(tokenizer: Tokenizer, tokens: list[str]) -> list[int]:

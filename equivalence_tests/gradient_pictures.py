@@ -63,7 +63,7 @@ def norms_picture(rows: Sequence[Mapping[str, Any]], path: str | Path) -> None:
         shown = np.where(norms > 0.0, norms, np.nan)  # a logarithm has no 0
         style: dict[str, Any] = {"linestyle": "--" if dashed else "-", "marker": "." if len(steps) < 3 else ""}
         axes[panel].plot(steps, shown, color=colours[line], linewidth=1.0, **style)
-    kinds = (("-", "weight, scale"), ("--", "bias, shift"))
+    kinds: tuple[tuple[Any, str], ...] = (("-", "weight, scale"), ("--", "bias, shift"))
     legend = _lines(blocks, colours) + [Line2D([], [], color="0.3", linestyle=s, label=label) for s, label in kinds]
     axes[OUTSIDE].legend(handles=_lines(outer, colours), fontsize=7, framealpha=0.8)
     figure.legend(handles=legend, loc="lower center", ncols=-(-len(legend) // told), fontsize=8)
@@ -112,7 +112,7 @@ def attention_gradient_picture(tokens: Sequence[str], found: Sequence[AttentionG
 
     weights = PowerNorm(0.5, vmin=0.0, vmax=1.0)  # the square root keeps small weights apart from 0
     most = max(float(np.abs(each.dS).max()) for each in found) or 1.0
-    slopes = FuncNorm((_signed_root, _signed_square), vmin=-most, vmax=most)
+    slopes = FuncNorm((np.cbrt, _cube), vmin=-most, vmax=most)  # the cube root keeps small slopes apart from 0
     labels = [token_label(token) for token in tokens]
     for layer, each in enumerate(found):
         y = below + (len(found) - 1 - layer) * (side + apart)
@@ -130,7 +130,7 @@ def attention_gradient_picture(tokens: Sequence[str], found: Sequence[AttentionG
     bar = (height - below) / 2.0 - 0.4
     _bar(figure, axes_at(width - 1.0, below + bar + 0.5, 0.12, bar), image, "A", (0.0, 0.05, 0.25, 0.5, 1.0))
     told = "dS: blue lowers the loss"
-    _bar(figure, axes_at(width - 1.0, below, 0.12, bar), slope, told, (-most, -most / 4.0, 0.0, most / 4.0, most))
+    _bar(figure, axes_at(width - 1.0, below, 0.12, bar), slope, told, (-most, -most / 8.0, 0.0, most / 8.0, most))
     figure.text(0.5, 0.02, "key: the token looked at", ha="center", fontsize=9)
     figure.text(0.1 / width, 0.5, "query: the token that looks", va="center", rotation=90, fontsize=9)
     figure.savefig(path, dpi=110)
@@ -142,12 +142,8 @@ def _bar(figure: Figure, axes: Axes, image: Any, label: str, ticks: Sequence[flo
     bar.set_ticks(list(ticks), labels=[f"{tick:.2g}" for tick in ticks], fontsize=7)
 
 
-def _signed_root(x: Any) -> Any:
-    return np.sign(x) * np.sqrt(np.abs(x))
-
-
-def _signed_square(x: Any) -> Any:
-    return np.sign(x) * np.square(x)
+def _cube(x: Any) -> Any:
+    return x * x * x
 
 
 def jacobian_picture(
@@ -184,7 +180,8 @@ def jacobian_picture(
 def _numbers(axes: Axes, found: Array, true: Array, wrong: Array) -> None:
     """One number where it is right; where it is wrong the candidate's and, below it, the true one."""
     for i, j in np.ndindex(found.shape):
-        text, style = f"{true[i, j] + 0.0:.3g}", {}
+        text = f"{true[i, j] + 0.0:.3g}"
+        style: dict[str, Any] = {}
         if wrong[i, j]:
             text = "\n≠ ".join(told_apart(float(found[i, j]), float(true[i, j])))
             style = {"color": "white", "weight": "bold"}

@@ -171,7 +171,15 @@ def prepared(
     return operands, options, upstream
 
 
+# Operands and options of the table that a call may do without, and that somebody's own signature may insist on.
+LEFT_OUT = ("bias", "h0", "mask", "causal", "query_offset", "scale", "keep", "p", "axis", "epsilon", "ignore_index")
+
+
 def check_offer(function: Callable[..., Any], case: Case) -> None:
+    """NotOffered if the case asks for what the function does not take, or comes without what it insists on."""
+    for name, each in inspect.signature(function).parameters.items():
+        if name in LEFT_OUT and each.default is each.empty and name not in {*case.operands, *case.options}:
+            raise NotOffered(name)
     names = parameters(function)
     for option, value in case.options.items():
         if names is not None and option not in names and value is not None:

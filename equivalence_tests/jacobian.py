@@ -39,7 +39,8 @@ class Jacobians(NamedTuple):
 def outside(found: Array, true: Array, allowed: Array) -> Array:
     """Where found is further from true than allowed, or no number."""
     with np.errstate(invalid="ignore"):
-        return ~(np.abs(found - true) <= allowed)
+        wrong: Array = ~(np.abs(found - true) <= allowed)
+    return wrong
 
 
 def jacobians(candidate: Candidate, case: Case, dtype: str = "float64", operands: Sequence[str] = ()) -> Jacobians:

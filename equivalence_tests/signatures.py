@@ -128,10 +128,17 @@ def _option_named(parameter: str, options: list[str]) -> str | None:
 
 
 def with_signature(function: Callable[..., Any], op: Op, plan: Plan) -> Callable[..., Any]:
-    """The function with the parameters of the reference that the candidate takes: what a case may ask for."""
+    """The function with the parameters of the reference that the candidate takes: what a case may ask for; without a
+    default those that it cannot do without: what a case must bring."""
     right = inspect.signature(getattr(reference_numpy, op.name)).parameters.values()
     taken = [each for each in right if each.name in plan.names.values()]
-    function.__signature__ = inspect.Signature(taken)  # type: ignore[attr-defined]
+    asked = [
+        each.replace(default=each.empty, kind=each.kind if each.name in plan.operands else each.KEYWORD_ONLY)
+        if each.name in plan.required
+        else each
+        for each in taken
+    ]
+    function.__signature__ = inspect.Signature(sorted(asked, key=lambda each: each.kind))  # type: ignore[attr-defined]
     return function
 
 

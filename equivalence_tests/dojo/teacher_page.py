@@ -37,7 +37,8 @@ tfoot th, tfoot td { border-bottom: 0; color: var(--soft); font-weight: 600; }
 td small { display: block; color: var(--soft); font-size: .7rem; line-height: 1; min-height: .75rem; }
 .bar { display: inline-block; width: 7rem; height: .5rem; border-radius: 4px; background: var(--line); overflow: hidden; }
 .bar i { display: block; height: 100%; background: var(--bar); }
-section { margin-top: .9rem; } ul { margin: .25rem 0 0; padding-left: 1.1rem; } li { margin: .2rem 0; } code { font-size: .9em; }
+section { margin-top: .9rem; }
+ul { margin: .25rem 0 0; padding-left: 1.1rem; } li { margin: .2rem 0; } code { font-size: .9em; }
 @media print { body { padding: 0; max-width: none; font-size: 9px; background: none; }
   .scroll { overflow: visible; border: 0; } th, td { padding: 1px 2px; }
   h2, tr { break-inside: avoid; } @page { size: A4 landscape; margin: 10mm; } }

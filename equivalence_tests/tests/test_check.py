@@ -151,6 +151,21 @@ def test_an_option_can_be_left_out():
     assert check(function, "attention", cases=FEW, without=["causal"]).passed
 
 
+@pytest.mark.parametrize(
+    ("name", "like"),
+    [
+        ("linear_with_bias", "linear"),
+        ("rnn_with_state", "rnn"),
+        ("masked_attention", "attention"),
+        ("loss_without_padding", "cross_entropy"),
+    ],
+)
+def test_what_a_signature_insists_on_is_always_given(name, like):
+    """No law calls it without; nobody is wrong for having no default."""
+    report = checked("numpy_ones.py", name, like)
+    assert (report.passed, report.kind) == (True, "pair"), str(report)
+
+
 # Conventions and sizes
 
 

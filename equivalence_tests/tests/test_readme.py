@@ -58,8 +58,9 @@ def test_the_counts_of_mistakes_variants_and_ops(language):
         "variants": sum(map(len, VARIANTS.values())),
         "fast": len(FAST_MISTAKES),
     }
+    page = TEXTS[language].replace("\n", " ")
     for sentence in COUNTED[language]:
-        assert sentence.format(**counts) in TEXTS[language]
+        assert sentence.format(**counts) in page
     assert all(f"| `{op}` |" in TEXTS[language] for op in OPS)
 
 
@@ -179,7 +180,7 @@ def test_both_pages_have_the_same_links_flags_and_examples():
 def test_a_figure_that_changes_in_one_page_alone_is_named():
     """Each number of the tables, and of the prose, changed by itself: one line that has it."""
     changed = [*re.finditer(r"(?<=\| )\d+\.\d\d(?= \|)", SPANISH), *re.finditer(r"(?<= )\d{3}(?= [a-z])", SPANISH)]
-    assert len(changed) > 150
+    assert len(changed) > 100
     for found in changed:
         page = f"{SPANISH[: found.start()]}{found[0]}7{SPANISH[found.end() :]}"
         (said,) = differences(README, page)
