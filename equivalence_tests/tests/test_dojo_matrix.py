@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from equivalence_tests.checking import STRICT
+from equivalence_tests.checking import STRICT, check
 from equivalence_tests.dojo import (
     by_check,
     by_part,
@@ -242,3 +242,11 @@ def test_every_call_that_is_ill_conditioned_is_a_defect_of_the_source():
     )
     with pytest.raises(ValueError, match="ill-conditioned"):
         by_check.calls_of(hopeless, "f")
+
+
+def test_a_mistake_of_a_forward_alone_is_named():
+    """The library's answers have gradients, the candidate's have none."""
+    report = check(lambda X: np.exp(X) / np.exp(X).sum(-1, keepdims=True), "softmax", cases=40, dtype="float64")
+    assert report.kind == "forward"
+    assert report.findings[0].code == "known_mistake"
+    assert report.findings[0].numbers["id"] == "S02"
