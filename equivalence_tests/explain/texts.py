@@ -59,7 +59,7 @@ STEPS: dict[str, tuple[Both, Both]] = {
             "Dot products of c numbers grow like √c; divided by it (and by the temperature T) they do not saturate "
             "the softmax.",
             "Los productos escalares de c números crecen como √c; divididos por √c (y por la temperatura T) no saturan "
-            "la softmax.",
+            "el softmax.",
         ),
     ),
     "masked": (
@@ -74,7 +74,7 @@ STEPS: dict[str, tuple[Both, Both]] = {
         ("Attention weights", "Pesos de atención"),
         (
             "Softmax turns each row of scores into shares: none is negative, and each row sums to 1.",
-            "La softmax convierte cada fila de puntuaciones en proporciones: ninguna es negativa y cada fila suma 1.",
+            "El softmax convierte cada fila de puntuaciones en proporciones: ninguna es negativa y cada fila suma 1.",
         ),
     ),
     "C": (
@@ -115,7 +115,7 @@ STEPS: dict[str, tuple[Both, Both]] = {
         ),
     ),
     "dS": (
-        ("Back through the softmax", "De vuelta por la softmax"),
+        ("Back through the softmax", "De vuelta por el softmax"),
         (
             "Only what differs from the mean of its row goes back, times the weight itself; each row sums to 0.",
             "Solo vuelve lo que se aparta de la media de su fila, multiplicado por el propio peso; cada fila suma 0.",
@@ -211,7 +211,7 @@ PAGE: dict[str, Both] = {
     "causal": ("Causal mask", "Máscara causal"),
     "scale": ("Scale 1/√c", "Escala 1/√c"),
     "temperature": ("Temperature", "Temperatura"),
-    "temperature_of": ("Temperature of the softmax", "Temperatura de la softmax"),
+    "temperature_of": ("Temperature of the softmax", "Temperatura del softmax"),
     "row": ("Row", "Fila"),
     "everything": ("All steps", "Todos los pasos"),
     "print": ("Print", "Imprimir"),
