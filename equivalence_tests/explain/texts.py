@@ -220,7 +220,7 @@ PAGE: dict[str, Both] = {
         "Forward: X times Wq, Wk and Wv gives Q, K and V; Q times K transposed gives Omega; scaled, masked and through the "
         "softmax it is A; A times V is C. Five products and one transposition. The gradients go the same ways back, "
         "from dC to dX, dWq, dWk and dWv.",
-        "Hacia adelante: X por Wq, Wk y Wv da Q, K y V; Q por K transpuesta da Omega; escalada, con la máscara y por la "
+        "Hacia adelante: X por Wq, Wk y Wv da Q, K y V; Q por K transpuesta da Omega; escalada, con la máscara y por el "
         "softmax es A; A por V es C. Cinco productos y una transposición. Los gradientes vuelven por los mismos caminos, "
         "de dC a dX, dWq, dWk y dWv.",
     ),
