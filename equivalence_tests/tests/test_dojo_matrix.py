@@ -19,6 +19,7 @@ from equivalence_tests.dojo import (
     measured,
     part_words,
     scan,
+    tiny_gpt,
 )
 from equivalence_tests.dojo.folder import kata_named
 from equivalence_tests.dojo.judging import judge, parsed, unwatched
@@ -112,6 +113,28 @@ def test_every_law_of_a_kata_is_said_in_spanish():
     assert names == law_words.SPANISH.keys()
     parts = {law.__name__ for kata in KATAS if kata.part for law in by_part.laws_of(kata.part)}
     assert parts <= part_words.LAWS_ES.keys()
+
+
+# A GPT of the learner's own
+
+
+def test_the_learners_own_backward_trains_the_gpt(monkeypatch):
+    monkeypatch.setattr(tiny_gpt, "STEPS", 12)
+    kata = kata_named("gpt_loss_backward", "en")
+    right = source_of(kata).solution
+    told = []
+    stories = []
+    for text in (
+        right,
+        right + "\n\ndef gpt_loss_backward(dloss, cache, own=gpt_loss_backward):\n"
+        "    return {name: 0.0 * g for name, g in own(dloss, cache).items()}\n",
+    ):
+        answer = parsed(kata, Path("gpt.py"), text)
+        stories.append(tiny_gpt.train(answer, unwatched(Path("gpt.py")), told.append))
+    learnt, idle = (story["losses"][0] - story["losses"][-1] for story in stories)
+    assert learnt > 0.5 > idle
+    assert stories[0]["text"].startswith("había una vez")
+    assert told[0].startswith("1 of 12, ")
 
 
 # Limits
