@@ -13,6 +13,7 @@ from equivalence_tests.arithmetic import Array
 from equivalence_tests.candidate import Candidate, adapt
 from equivalence_tests.cases import SeededDraws
 from equivalence_tests.checking import Settings, examine, no_watch
+from equivalence_tests.dojo import more_laws
 from equivalence_tests.dojo.guard import Guard
 from equivalence_tests.dojo.katas import Kata
 from equivalence_tests.dojo.sources import Text
@@ -110,7 +111,12 @@ def judged(
     """Passed, or wrong with the findings and the smallest counterexample."""
     report = examine(candidate, Settings(CASES, dtypes=("float64",), seconds=SECONDS), watch, library)
     if report.passed:
-        return Verdict("passed", {"cases": report.cases}, cases=report.cases, seconds=report.seconds)
+        watch("diagnosis: laws")
+        laws = list(more_laws.broken(candidate))
+        if not laws:
+            return Verdict("passed", {"cases": report.cases}, cases=report.cases, seconds=report.seconds)
+        found = more_laws.explained(candidate, laws, library)
+        return Verdict("wrong", findings=tuple(plain_numbers(each) for each in found), cases=report.cases)
     findings = [each for each in report.findings if each.code != "worst_element"] or _broken_rows(report)
     example, seen = None, report.counterexample
     if seen is not None and seen.answer is not None:

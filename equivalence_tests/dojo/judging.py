@@ -143,11 +143,11 @@ def _by_op(answer: Answer, functions: Functions, guard: Guard, watch: Watch) -> 
     verdict = by_op.judged(candidate, answer.source.formula, watch)
     said = verdict.numbers.get("raised", "")
     if said in guard.errors and not verdict.passed:
-        cause, line = guard.errors[said]
+        first, line = guard.errors[said]
         if "read-only" in said and line:
             return Verdict("writes", {"line": line}, excerpt=excerpt(answer.text, line)), None
         if verdict.findings[0].code == "raises" or not verdict.findings[0].sure:
-            return raised(answer, cause, line), None
+            return raised(answer, first, line), None
     return verdict, candidate
 
 

@@ -10,29 +10,31 @@ import inspect
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 from equivalence_tests.arithmetic import PRECISIONS
 from equivalence_tests.candidate import Candidate
 from equivalence_tests.checking import no_watch
+from equivalence_tests.checks import agreement, attempt, conduct
+from equivalence_tests.diagnosis.contract import side
 from equivalence_tests.diagnosis.known import answered_alike
-from equivalence_tests.dojo import by_op, by_part
+from equivalence_tests.dojo import by_op, by_part, more_laws
 from equivalence_tests.dojo.judging import Answer, judge, parsed, unwatched
 from equivalence_tests.dojo.katas import KATAS, Kata
 from equivalence_tests.dojo.sharing import library_of, sharing
 from equivalence_tests.dojo.sources import source_of
 from equivalence_tests.dojo.verdict import Verdict
 from equivalence_tests.findings import Finding
-from equivalence_tests.implementations import NotOffered
-from equivalence_tests.implementations import run as run_op
-from equivalence_tests.judge import judge as judge_values
+from equivalence_tests.implementations import Implementation, NotOffered, parameters
+from equivalence_tests.laws import Law
 from equivalence_tests.mistakes import MISTAKES, Mistake, as_implementation, quiet
 from equivalence_tests.ops import OPS
 
 BAR = 0.95  # of the mistakes that are to be named
 PRECISION_CASES = 120  # in which a mistake that was not caught is looked for with all options, and in float32
+CONDUCT_CASES = 8
 ALIKE = 60  # cases on which two mistakes that are one answer the same
 
 
@@ -113,9 +115,9 @@ def _handed(kata: Kata, mistake: Mistake) -> Handed:
     answer = _solution(kata)
     pair = len(answer.functions) == 2
     if mistake.accepts:
-        return _left_out(mistake, "accepts bad input")
+        return _left_out(mistake, LEFT_OUT[0])
     if mistake.forward is None and not pair:
-        return _left_out(mistake, "lies in a backward")
+        return _left_out(mistake, LEFT_OUT[1])
     asked = (mistake.id, kata.without, *(str(signature) for signature in _signatures(kata).values()))
     if asked not in _ASKED:  # katas that ask for the same function judge it in the same way
         _ASKED[asked] = _judged(kata, mistake)
@@ -129,7 +131,7 @@ def _judged(kata: Kata, mistake: Mistake) -> Handed:
     candidate = as_candidate(kata, mistake)
     verdict = by_op.judged(candidate, source_of(kata).formula, library=library_of(kata.like))
     if verdict.passed:
-        why = _why_unseen(mistake)
+        why = _why_unseen(candidate, mistake)
         if why:
             return _left_out(mistake, why)
     said = verdict.say("en")
@@ -199,20 +201,65 @@ def _alike(candidate: Candidate, one: Mistake, other: Mistake) -> bool:
     return answered_alike(library_of(one.op), one, other, cases)
 
 
-def _why_unseen(mistake: Mistake) -> str:
-    """With every option that the op has it is seen: then the kata leaves out what it needs. Or it is in float32 alone."""
-    op, implementation = OPS[mistake.op], as_implementation(mistake)
-    for dtype, why in (("float64", "needs an option that the kata leaves out"), ("float32", "shows in float32 alone")):
-        for index in range(PRECISION_CASES // op.every):
-            case = op.draw(by_op.draws(index), index % 2 == 1).rounded(PRECISIONS[dtype])
-            exact = op.exact(case, PRECISIONS[dtype])
-            try:
-                verdicts = judge_values(run_op(implementation, op, case, dtype), exact, PRECISIONS[dtype])
-            except Exception:
-                return why
-            if any(verdict.wrong for verdict in verdicts.values()):
-                return why
+def _why_unseen(candidate: Candidate, mistake: Mistake) -> str:
+    """Why nobody could see a mistake in what the kata asks for; nothing if the dojo should have.
+
+    Its values are wrong, or a law is broken, only with an option that the kata leaves out, or in float32 alone; or what a
+    forward remembers is wrong, which only a backward reads.
+    """
+    implementation = as_implementation(mistake)
+    if candidate.kind == "forward" and _misbehaves_backward(mistake):
+        return LEFT_OUT[1]
+    for dtype, why in (("float64", LEFT_OUT[2]), ("float32", LEFT_OUT[3])):
+        seen = [*_wrong_cases(candidate, implementation, dtype), *_broken_laws(candidate, implementation, dtype)]
+        if seen:
+            return "" if dtype == "float64" and any(seen) else why
     return ""
+
+
+LEFT_OUT = (
+    "accepts bad input",
+    "lies in a backward",
+    "needs an option that the kata leaves out",
+    "shows in float32 alone",
+)
+
+
+def _misbehaves_backward(mistake: Mistake) -> bool:
+    op = OPS[mistake.op]
+    for index in range(CONDUCT_CASES):
+        case = op.draw(by_op.draws(index), False).rounded(PRECISIONS["float64"])
+        exact = op.exact(case, PRECISIONS["float64"])
+        said = attempt(partial(conduct, as_implementation(mistake), op, case, exact, "float64"))
+        if said:
+            return side(said) == "backward"
+    return False
+
+
+def _wrong_cases(candidate: Candidate, implementation: Implementation, dtype: str) -> Iterator[bool]:
+    """For each case of the table that is wrong, with all options of the op: whether the kata takes them all."""
+    op, takes = OPS[candidate.op.name], parameters(candidate.implementation.forward(candidate.op.name)) or frozenset()
+    for index in range(PRECISION_CASES // op.every):
+        case = op.draw(by_op.draws(index), index % 2 == 1).rounded(PRECISIONS[dtype])
+        exact = op.exact(case, PRECISIONS[dtype])
+        if attempt(partial(agreement, implementation, op, case, exact, dtype)):
+            yield op.model is False and {*case.operands, *case.options} <= takes
+
+
+def _broken_laws(candidate: Candidate, implementation: Implementation, dtype: str) -> Iterator[bool]:
+    """For each law that is broken, with all options of the op: whether it can be asked of the kata's answer."""
+    for law in more_laws.laws_of(candidate.op.name) if not candidate.row.model else ():
+        for draw in range(more_laws.DRAWS):
+            if attempt(partial(law, implementation, dtype, more_laws.draws_of(draw))):
+                yield _can_be_asked(law, candidate, draw)
+
+
+def _can_be_asked(law: Law, candidate: Candidate, draw: int) -> bool:
+    try:
+        law(more_laws.completed(candidate), "float64", more_laws.draws_of(draw))
+    except NotOffered:
+        return False
+    return True
 
 
 def enough(rows: Sequence[Row]) -> bool:
