@@ -126,13 +126,14 @@ SENTENCES: dict[str, Sentence] = {
     "gradient_factor": Sentence(
         "factor",
         "{tensor} is {factor} times what {witness} of its own forward give, in all {cases} wrong cases",
-        "{tensor} es {factor} veces lo que da la derivada numérica de su paso hacia delante, en los {cases} casos erróneos",
+        "{tensor} es {factor} veces lo que da la derivada numérica de su paso hacia adelante, en los {cases} casos "
+        "erróneos",
     ),
     "gradient_differs": Sentence(
         "value",
         "{tensor}[{index}] is {got}, but {witness} of its own forward give {expected} within {allowed} "
         "({wrong} of {of} elements wrong, in {cases} cases)",
-        "{tensor}[{index}] es {got}, pero la derivada numérica de su paso hacia delante da {expected} con un margen de "
+        "{tensor}[{index}] es {got}, pero la derivada numérica de su paso hacia adelante da {expected} con un margen de "
         "{allowed} ({wrong} de {of} elementos mal, en {cases} casos)",
     ),
     "gradient_imprecise": Sentence(

@@ -18,9 +18,9 @@ STEP = 1e-6  # of a central difference in float64: what it cuts off and what it 
 AGREES = 1e-6  # of the sum of absolute values, far above both
 
 WHOSE = {
-    "its own": ("that of this wrong forward", "el de este paso hacia delante incorrecto"),
-    "the right": ("that of the right forward", "el del paso hacia delante correcto"),
-    "neither": ("that of neither this forward nor the right one", "el de ninguno de los dos pasos hacia delante"),
+    "its own": ("that of this wrong forward", "el de este paso hacia adelante incorrecto"),
+    "the right": ("that of the right forward", "el del paso hacia adelante correcto"),
+    "neither": ("that of neither this forward nor the right one", "el de ninguno de los dos pasos hacia adelante"),
 }
 
 

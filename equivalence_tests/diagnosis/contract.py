@@ -14,11 +14,11 @@ CONDUCT_ES = {
     "it prints": "imprime",
     "it touches NumPy's global random state": "toca el estado aleatorio global de NumPy",
     "it changes the filters of warnings": "cambia los filtros de avisos",
-    "the forward changes its operands": "el paso hacia delante cambia sus operandos",
+    "the forward changes its operands": "el paso hacia adelante cambia sus operandos",
     "an output shares memory with an operand": "una salida comparte memoria con un operando",
     "a later call changes what an earlier one answered or remembers": "una llamada posterior cambia lo que respondió o "
     "recuerda una anterior",
-    "the forward answers differently when called again": "el paso hacia delante responde otra cosa al llamarlo de nuevo",
+    "the forward answers differently when called again": "el paso hacia adelante responde otra cosa al llamarlo de nuevo",
     "the backward changes an operand, an output or its upstream gradient": "el paso hacia atrás cambia un operando, una "
     "salida o el gradiente que recibe",
     "the backward changes its cache": "el paso hacia atrás cambia su caché",

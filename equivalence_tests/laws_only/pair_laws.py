@@ -95,7 +95,7 @@ def purity(trial: Trial) -> Verdict:
     before = [X.copy() for X in given]
     Y, remembered = trial.pair.run(operands, options)
     if _changed(given, before):
-        return conduct("the forward changes its operands", "el paso hacia delante cambia sus operandos")
+        return conduct("the forward changes its operands", "el paso hacia adelante cambia sus operandos")
     dY = trial.as_upstream(trial.upstream)
     kept = [*given, *arrays_of(Y), *arrays_of(dY)]
     cached = list(arrays_of(remembered))

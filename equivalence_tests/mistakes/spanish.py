@@ -343,7 +343,7 @@ SPANISH: dict[str, str] = {
     "L26": "La atención recibe dY en lugar de dZ.",
     "L27": "gelu no tiene backward.",
     "L28": "Se pierde la máscara del feed-forward.",
-    "L29": "Los bloques se recorren hacia delante en el camino de vuelta.",
+    "L29": "Los bloques se recorren hacia adelante en el camino de vuelta.",
     "L30": "Los gradientes de los bloques se nombran contando desde el final.",
     "L31": "Los gradientes de un bloque sobrescriben los de otro.",
     "L32": "Cada bloque recibe el gradiente que recibió el último.",

@@ -28,7 +28,7 @@ COUNTED = {
         "{fast} mistakes of its own",
     ),
     "es": (
-        "{mistakes} pasos hacia delante y hacia atrás con errores conocidos, **{mistakes} detectados**",
+        "{mistakes} pasos hacia adelante y hacia atrás con errores conocidos, **{mistakes} detectados**",
         "**{parts} detectados**",
         "{variants} implementaciones correctas que redondean de otra manera",
         "{fast} errores propios",
