@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 from functools import partial
@@ -81,6 +82,16 @@ def far_scores(candidate: Candidate) -> list[Observation]:
             continue
         found.append(seen)
     return found
+
+
+def findings(candidate: Candidate, library: Collection[Mistake] | None) -> list[Finding]:
+    """What is wrong with an answer that every case of the table says is right; nothing if that is so."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")  # its values are judged, not its warnings
+        far, laws = far_scores(candidate), list(broken(candidate))
+        if not laws and not any(each.wrong for each in far):
+            return []
+        return explained(candidate, laws, far, library)
 
 
 def explained(
