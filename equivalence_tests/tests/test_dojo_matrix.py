@@ -61,10 +61,9 @@ def test_a_mistake_is_left_out_only_where_nobody_could_see_it(rows):
 
 
 def test_what_the_table_hides_is_caught_in_a_forward_alone():
-    kata = kata_named("attention", "en")
-    found = [matrix._handed(kata, MISTAKES[name]) for name in ("A06", "A08", "SMX-09")]
-    assert all(handed.caught for handed in found)
-    assert all(handed.named for handed in found)
+    """Scores in the thousands overflow where no maximum is subtracted; the table's do not reach that in float64."""
+    handed = matrix._handed(kata_named("attention", "en"), MISTAKES["A08"])
+    assert (handed.caught, handed.named) == (True, True), handed
 
 
 def test_a_start_that_passes_or_a_mistake_that_escapes_fails_the_matrix():
