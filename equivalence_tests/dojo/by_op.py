@@ -112,10 +112,9 @@ def judged(
     report = examine(candidate, Settings(CASES, dtypes=("float64",), seconds=SECONDS), watch, library)
     if report.passed:
         watch("diagnosis: laws")
-        laws = list(more_laws.broken(candidate))
-        if not laws:
+        found = more_laws.findings(candidate, library)
+        if not found:
             return Verdict("passed", {"cases": report.cases}, cases=report.cases, seconds=report.seconds)
-        found = more_laws.explained(candidate, laws, library)
         return Verdict("wrong", findings=tuple(plain_numbers(each) for each in found), cases=report.cases)
     findings = [each for each in report.findings if each.code != "worst_element"] or _broken_rows(report)
     example, seen = None, report.counterexample

@@ -53,18 +53,17 @@ def test_a_mistake_is_left_out_only_where_nobody_could_see_it(rows):
     assert {each.left_out for row in rows for each in row.mistakes} - {""} <= set(matrix.LEFT_OUT)
     kata = kata_named("softmax_backward", "en")
     axis, float32 = MISTAKES["S05"], kata_named("cross_entropy", "en")
-    assert matrix._why_unseen(matrix.as_candidate(kata, axis), axis) == matrix.LEFT_OUT[2]
+    assert matrix._why_unseen(matrix.as_candidate(kata, axis), axis) == matrix.LEFT_OUT[3]
     plain = MISTAKES["SMX-03b"]  # any case shows it
     assert matrix._why_unseen(matrix.as_candidate(kata, plain), plain) == ""
     remembered = MISTAKES["C17"]
     assert matrix._why_unseen(matrix.as_candidate(float32, remembered), remembered) == matrix.LEFT_OUT[1]
 
 
-def test_what_only_a_law_shows_is_caught_in_a_forward_alone():
-    kata = kata_named("attention", "en")
-    found = [matrix._handed(kata, MISTAKES[name]) for name in ("A06", "M032")]
-    assert all(handed.caught for handed in found)
-    assert found[0].named
+def test_what_the_table_hides_is_caught_in_a_forward_alone():
+    """Scores in the thousands overflow where no maximum is subtracted; the table's do not reach that in float64."""
+    handed = matrix._handed(kata_named("attention", "en"), MISTAKES["A08"])
+    assert (handed.caught, handed.named) == (True, True), handed
 
 
 def test_a_start_that_passes_or_a_mistake_that_escapes_fails_the_matrix():
