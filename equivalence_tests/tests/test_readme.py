@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from equivalence_tests.dojo.katas import KATAS
+from equivalence_tests.dojo.lessons import lesson_names
 from equivalence_tests.mistakes import MISTAKES, PART_MISTAKES
 from equivalence_tests.ops import OPS
 from equivalence_tests.tests.test_fast_mistakes import MISTAKES as FAST_MISTAKES
@@ -57,6 +59,8 @@ def test_the_counts_of_mistakes_variants_and_ops(language):
         "parts": len(PART_MISTAKES),
         "variants": sum(map(len, VARIANTS.values())),
         "fast": len(FAST_MISTAKES),
+        "katas": len(KATAS),
+        "lessons": len(lesson_names()),
     }
     page = TEXTS[language].replace("\n", " ")
     for sentence in COUNTED[language]:
@@ -86,6 +90,25 @@ def test_the_check_says_what_is_shown(language, tmp_path):
         lines = [line for line in part.splitlines() if "perhaps" not in line]
         for line in lines:
             assert " ".join(line.split()) in said
+
+
+@pytest.mark.parametrize("language", PAGES)
+def test_the_dojo_says_what_is_shown(language, tmp_path):
+    shown = re.search(r"```\n(✗ 04_softmax_backward.py.*?)```", TEXTS[language], re.DOTALL)[1]
+
+    def dojo(*words):
+        command = [sys.executable, "-m", "equivalence_tests", "dojo", *words]
+        environment = {**os.environ, "COLUMNS": "110", "PYTHONIOENCODING": "utf-8"}
+        done = subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, encoding="utf-8", timeout=120, check=False
+        )
+        return done.stdout
+
+    dojo("start", "--lang", language)
+    answer = tmp_path / "katas" / "04_softmax_backward.py"
+    mean = "A = cache\n    return A * (dA - dA.mean(-1, keepdims=True))"
+    answer.write_text(answer.read_text("utf-8").replace("raise NotImplementedError", mean), "utf-8")
+    assert dojo("check", "softmax_backward") == shown
 
 
 # The same in both languages
