@@ -5,9 +5,9 @@ from __future__ import annotations
 from equivalence_tests.findings import LANGUAGES
 
 KINDS: dict[str, tuple[str, str]] = {
-    "backward": ("write the backward", "escribe el paso hacia atrás"),
-    "forward": ("write the function", "escribe la función"),
-    "bug": ("find the bug", "encuentra el error"),
+    "backward": ("write the backward", "paso hacia atrás"),
+    "forward": ("write the function", "función"),
+    "bug": ("find the bug", "busca el error"),
     "simplify": ("make it shorter", "hazlo más corto"),
     "predict": ("predict", "predice"),
     "faster": ("make it faster", "hazlo más rápido"),
