@@ -7,6 +7,7 @@ import math
 
 from benchmarks.bars import BARS, Bar
 from benchmarks.contests import LONG, SDPA, least_speedup
+from benchmarks.counting import flops_of
 from benchmarks.ratios import select
 from benchmarks.rows import Sizes
 from benchmarks.suites import SUITES
@@ -44,10 +45,12 @@ def end_of(suite: str, given: argparse.Namespace) -> float:
 
 
 def ordered(works: list[Work], given: argparse.Namespace) -> list[Work]:
-    """With --bars those of the table's bars alone; with --full these first, so that who stops it has them."""
+    """With --bars those of the table's bars alone, the largest last; with --full these first: so that who stops it has
+    most of them."""
     if not (given.bars or given.full):
         return works
-    first = [work for work in works if is_asked(work)]
+    asked = [work for work in works if is_asked(work)]
+    first = sorted(asked, key=lambda work: (work.suite != "roofline", flops_of(work) or 0.0))
     return first if given.bars else [*first, *(work for work in works if work not in first)]
 
 

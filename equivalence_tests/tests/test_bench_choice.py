@@ -12,6 +12,7 @@ from benchmarks import choice, memory, shares, timing, training
 from benchmarks.bars import BARS
 from benchmarks.contestants import prepare
 from benchmarks.contests import least_speedup
+from benchmarks.counting import flops_of
 from benchmarks.inputs import inputs_of
 from benchmarks.judge import truth_of
 from benchmarks.line_times import line_times
@@ -52,7 +53,13 @@ def test_the_bars_come_first_and_can_be_had_alone():
     alone, all_of_them = (choice.ordered(WORKS, asked(flag)) for flag in ("--bars", "--full"))
     assert all_of_them[: len(alone)] == alone
     assert sorted(map(repr, all_of_them)) == sorted(map(repr, WORKS))
-    assert {work.work for work in alone if work.suite == "roofline"} == {"gemm", "gemv"}
+    assert (
+        {work.work for work in alone[:2]}
+        == {work.work for work in alone if work.suite == "roofline"}
+        == {"gemm", "gemv"}
+    )
+    sizes = [flops_of(work) for work in alone[2:]]
+    assert sizes == sorted(sizes)
     assert choice.ordered(WORKS, asked()) == WORKS
     assert choice.followed(alone).sizes == BAR
 
