@@ -14,7 +14,7 @@ import numpy as np
 from equivalence_tests import budgets
 from equivalence_tests.arithmetic import ORACLE, Array, Bounded, Number
 from equivalence_tests.budgets import Tensors
-from equivalence_tests.stages import AS_IT_IS, Part, Stages
+from equivalence_tests.stages import AS_IT_IS, Part, Stages, dropped
 from reference_numpy.config import GPTConfig, RNNConfig
 
 EPSILON = 1e-5
@@ -165,6 +165,13 @@ def _softmax(S: Number, allowed: Array) -> Number:
     return E / E.sum(-1, keepdims=True)
 
 
+def _recomputed(S: Number, allowed: Array) -> Number:
+    """The same softmax from a stored log-sum-exp, which rounds by its own size."""
+    top = _top(S, allowed)
+    L = (S - top).where(allowed).exp().where(allowed).sum(-1, keepdims=True).log() + top
+    return (S - L).where(allowed).exp().where(allowed)
+
+
 def _split(X: Number, heads: int) -> Number:
     """(..., n, H c) -> (..., H, n, c)"""
     return X.moved(lambda x: np.stack(np.split(x, heads, -1), -3))
@@ -187,19 +194,23 @@ def _attention(
     factor: Any = stage.use("scaled", "scale", 1 / np.sqrt(ORACLE(config.head_dim)))
     n = Q.value.shape[-2]
     scaled = stage("scaled", (Q @ K.mT) * factor)
-    A = stage("A", _softmax(scaled, stage.use("causal", "allowed", np.tri(n, dtype=bool))))
-    dropped = stage.dropout("A * Z", A, keep, config.dropout)
-    C = dropped @ V
+    allowed = stage.use("causal", "allowed", np.tri(n, dtype=bool))
+    A = stage("A", _softmax(scaled, allowed))
+    AZ = stage.dropout("A * Z", A, keep, config.dropout)
+    C = AZ @ V
     merged = stage.use("merged", "C", _merge)(C)
 
     def backward(dY: Number) -> tuple[Number, Params]:
+        # Who keeps no A makes it anew from the scores: the 0 between the two lets either.
+        again = A if stage.edited else A + (_recomputed(scaled, allowed) - A)
+        again_Z = AZ if stage.edited else dropped(again, keep, config.dropout)
         dC = _split(dY @ Wo, heads)
         dA = stage.dropout("dA", dC @ V.mT, keep, config.dropout)
-        delta = stage.use("dS", "delta", (A * dA).sum(-1, keepdims=True))
+        delta = stage.use("dS", "delta", (again * dA).sum(-1, keepdims=True))
         # Which is also sum dC C. One rounds by |A| |dA|, the other by |dC| |C|: the 0 between them lets either.
         inner = dA - delta if stage.edited else (dA - delta) + ((dC * C).sum(-1, keepdims=True) - delta)
-        dOmega = stage.use("dS", "A", A) * inner * stage.use("dOmega", "scale", factor)
-        dQ, dK, dV = (_merge(d) for d in (dOmega @ K, dOmega.mT @ Q, dropped.mT @ dC))
+        dOmega = stage.use("dS", "A", again) * inner * stage.use("dOmega", "scale", factor)
+        dQ, dK, dV = (_merge(d) for d in (dOmega @ K, dOmega.mT @ Q, again_Z.mT @ dC))
         dQ, dK, dV = stage("dQ", dQ), stage("dK", dK), stage("dV", dV)
         grads = {"query": _weight(dQ, X), "key": _weight(dK, X), "value": _weight(dV, X)}
         grads["projection"] = _weight(dY, merged)
@@ -280,8 +291,12 @@ def _gpt(
     n = ids.shape[-1]
     at = stage.use("position", "positions", counted_from_0)(ids, config.context_window)
     E = stage("embedding", _rows_of(stage.use("embedding", "weight", tokens), ids))
-    X = E + stage("position", _rows_of(positions, at))
-    X = stage.dropout("embedding, dropped", X, drops.get("embedding"), config.dropout)
+    P = stage("position", _rows_of(positions, at))
+    kept = drops.get("embedding")
+    X = stage.dropout("embedding, dropped", E + P, kept, config.dropout)
+    if kept is not None and not stage.edited:  # which is also both dropped, then added: the 0 between them lets either
+        rows = P.moved(lambda p: np.broadcast_to(p, (*ids.shape, config.embedding_dim)))
+        X = X + ((dropped(E, kept, config.dropout) + dropped(rows, kept, config.dropout)) - X)
     backwards: list[tuple[str, Backward]] = []
     for layer in range(config.num_layers):
         name = f"blocks.{layer}"

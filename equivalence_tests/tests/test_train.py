@@ -154,7 +154,7 @@ def test_all_twins_evaluate_alike_and_drop_nothing(name):
         assert evaluate(each, TINY, 3)[0] == other
 
 
-@pytest.mark.parametrize("twins", [("reference", "torch"), ("numpy", "torch"), ("numpy", "reference")], ids="-".join)
+@pytest.mark.parametrize("twins", [("reference", "torch"), ("numpy", "torch")], ids="-".join)  # and so both of NumPy
 @pytest.mark.parametrize("dtype", LIMITS)
 @pytest.mark.parametrize("name", ["gpt", "rnn"])
 def test_after_a_thousand_steps_the_twins_are_together(name, dtype, twins):

@@ -38,6 +38,21 @@ def test_a_right_implementation_passes_whatever_its_roundings(op, variant):
         assert not conduct(pair, OPS[op], rounded, exact, dtype), dtype
 
 
+@pytest.mark.parametrize(
+    ("variant", "dtype", "seed", "index"),
+    [
+        ("dropped apart", "float64", 1001, 165),
+        ("attention in tiles, delta from dC C", "float32", 1000, 123),
+    ],
+)
+def test_who_was_called_wrong_once_agrees(variant, dtype, seed, index):
+    """Among 120,030 right cases: a token and a position that cancel, a log-sum-exp far from 0."""
+    rounded = draw_case(OPS["gpt"], seed, index).rounded(PRECISIONS[dtype])
+    exact = OPS["gpt"].exact(rounded, PRECISIONS[dtype])
+    pair = implementation("gpt", variant, checked=False)
+    assert [each.wrong for each in agreement(pair, OPS["gpt"], rounded, exact, dtype).values() if each.wrong] == []
+
+
 @pytest.mark.parametrize(("op", "variant"), EVERY)
 def test_a_right_implementation_obeys_every_law_whatever_its_roundings(op, variant):
     for dtype in DTYPES[1:] if OPS[op].model else DTYPES:
