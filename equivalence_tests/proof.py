@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import sys
 import warnings
 from collections.abc import Iterator
-from concurrent.futures import Executor
+from concurrent.futures import Executor, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
+from multiprocessing import get_context
 
 from equivalence_tests.arithmetic import PRECISIONS, Bounded
 from equivalence_tests.cases import Case
 from equivalence_tests.checks import agreement, attempt, conduct, draw_case, law_fault, reraise_interrupt
-from equivalence_tests.implementations import Implementation, NotOffered, load, one_line
+from equivalence_tests.implementations import Implementation, NotOffered, has_torch, load, one_line
 from equivalence_tests.ops import OPS, Op
 from equivalence_tests.witnesses import Testimony, hear_witnesses
 
@@ -23,8 +27,8 @@ CONDUCT_EVERY = 4  # purity, repeatability, aliasing and linearity are looked at
 WELL_CONDITIONED = 1000.0  # units of roundoff that the budget leaves: of such tensors errors are worth telling in units
 FLOOR, FLOOR_CASES = 0.01, 10_000  # a budget of which so little is ever used, in so many cases, is too loose
 
-
 Exact = dict[str, Bounded]
+Job = tuple[str, list[tuple[str, str]], int, int, int]  # what check_chunk takes
 
 
 @dataclass
@@ -176,7 +180,10 @@ def cases_of(op: Op, cases: int) -> int:
 def check_all(
     found: list[Implementation], ops: list[Op], cases: int, seed: int, pool: Executor | None
 ) -> Iterator[list[Row]]:
-    """Every op of every implementation, a chunk of cases at a time, in order. A worker that dies is its op's fault."""
+    """Every op of every implementation, a chunk of cases at a time, in order. A worker that dies is its op's fault.
+
+    A pool does not say at which job a worker died: from there on they are done one at a time, until one ends its worker.
+    """
     names = [(each.name, each.device) for each in found]
     jobs = [
         (op.name, names, seed, start, min(start + CHUNK, cases_of(op, cases)))
@@ -187,11 +194,35 @@ def check_all(
         yield from (check_chunk(*job) for job in jobs)
         return
     futures = [pool.submit(check_chunk, *job) for job in jobs]
-    for job, future in zip(jobs, futures, strict=True):
+    for done, future in enumerate(futures):
         try:
             yield future.result()
         except BrokenProcessPool:
-            raise WorkerDied(job[0]) from None
+            yield from _one_by_one(jobs[done:])
+            return
+
+
+def _one_by_one(jobs: list[Job]) -> Iterator[list[Row]]:
+    with workers(1) as pool:
+        for job in jobs:
+            try:
+                yield pool.submit(check_chunk, *job).result()
+            except BrokenProcessPool:
+                raise WorkerDied(job[0]) from None
+
+
+def workers(count: int | None) -> ProcessPoolExecutor:
+    return ProcessPoolExecutor(count, get_context("spawn"), start_worker)
+
+
+def start_worker() -> None:
+    """A worker keeps to one core (the arrays are tiny, and there is one for every core) and leaves Ctrl-C to its parent."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    sys.stdout = open(os.devnull, "w")  # noqa: SIM115 (for good: a candidate that prints is told, not shown)
+    if has_torch():
+        import torch
+
+        torch.set_num_threads(1)
 
 
 class WorkerDied(Exception):

@@ -8,36 +8,25 @@ import os
 import platform
 import signal
 import sys
-from concurrent.futures import Executor, ProcessPoolExecutor
+from concurrent.futures import Executor
 from dataclasses import asdict
 from importlib import metadata
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from equivalence_tests.implementations import Implementation, available, has_torch, load
+from equivalence_tests.implementations import Implementation, available, load
 from equivalence_tests.ops import OPS, Op
 from equivalence_tests.pictures import attention_picture, scaling_picture
-from equivalence_tests.proof import CHUNK, WITNESSES, Row, WorkerDied, cases_of, check_all, verdict
+from equivalence_tests.proof import CHUNK, WITNESSES, Row, WorkerDied, cases_of, check_all, verdict, workers
 from equivalence_tests.scaling import ScalingRow, describe, scaling_experiment
 from equivalence_tests.walk import WalkResult, read_words, walk
 
 SCHEMA = 1
 DEFAULT_CASES = 400
 SENTENCE = "the fat cat sat on the mat"
-
-
-def start_worker() -> None:
-    """A worker keeps to one core (the arrays are tiny, and there is one for every core) and leaves Ctrl-C to its parent."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    sys.stdout = open(os.devnull, "w")  # noqa: SIM115 (for good: a candidate that prints is told, not shown)
-    if has_torch():
-        import torch
-
-        torch.set_num_threads(1)
 
 
 def versions() -> dict[str, str]:
@@ -194,7 +183,7 @@ def main(argv: list[str] | None = None) -> int:
         signal.SIGTERM, signal.default_int_handler
     )  # stopped from outside: as by Ctrl-C, no worker stays behind
     try:
-        with ProcessPoolExecutor(os.cpu_count(), get_context("spawn"), start_worker) as pool:
+        with workers(os.cpu_count()) as pool:
             try:
                 return verify(words, found, ops, options.cases, options.seed, say, pool)
             except OSError as error:
