@@ -17,7 +17,7 @@ import torch
 from rich.console import Console
 
 import reference_numpy
-from equivalence_tests import candidate_torch, checking, failing_case
+from equivalence_tests import candidate_torch, checking, diagnosis, failing_case
 from equivalence_tests.candidate import adapt, with_leading
 from equivalence_tests.cases import Case
 from equivalence_tests.check_command import main
@@ -31,7 +31,7 @@ from equivalence_tests.report import show
 from equivalence_tests.request import Request
 
 HERE = Path(__file__).parent / "candidates"
-FEW = 60  # cases: enough for what these tests ask
+FEW = 40  # cases: enough for what these tests ask
 
 
 def brought(file: str, name: str):
@@ -344,8 +344,9 @@ def test_a_layout_that_matters_is_in_the_script(tmp_path):
     assert "Traceback" not in done.stderr
 
 
-def test_counterexamples_are_small():
+def test_counterexamples_are_small(monkeypatch):
     """The median over the mistakes of attention and self-attention that show in values: n <= 3, c <= 2, B = H = 1."""
+    monkeypatch.setattr(diagnosis, "explain", lambda *_, **__: [])  # half the time, and not asked for here
     sizes = []
     for mistake in [each for each in MISTAKES.values() if each.op in ("attention", "self_attention")][::10]:
         report = examine(candidate_of(mistake), Settings(cases=FEW))
@@ -441,7 +442,7 @@ np.save(f"{out}/dX.npy", A * (dA - FACTOR * (A * dA).sum(-1, keepdims=True)))
 def test_a_program_is_checked_through_files(factor, code, tmp_path):
     (tmp_path / "program.py").write_text(PROGRAM.replace("FACTOR", factor))
     words = f"{sys.executable} {tmp_path / 'program.py'} DIR_IN DIR_OUT"
-    done = run("--command", words, "--like", "softmax", "--cases", "12", "--out", str(tmp_path))
+    done = run("--command", words, "--like", "softmax", "--cases", "12", "--dtype", "float32", "--out", str(tmp_path))
     assert done.returncode == code, done.stdout + done.stderr
     if code:
         replayed = [sys.executable, str(tmp_path / "counterexample.py")]
