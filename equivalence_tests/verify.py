@@ -11,6 +11,7 @@ import sys
 from concurrent.futures import Executor
 from dataclasses import asdict
 from importlib import metadata
+from multiprocessing import active_children
 from pathlib import Path
 from typing import Any
 
@@ -193,6 +194,8 @@ def main(argv: list[str] | None = None) -> int:
                 say.print(f"BROKEN: {died}: the process that checked it was ended from within", style="bold red")
                 return 1
             except KeyboardInterrupt:
+                for worker in active_children():  # a chunk of cases may take seconds, and nobody waits for it any more
+                    worker.terminate()
                 pool.shutdown(cancel_futures=True)
                 raise
     except KeyboardInterrupt:
