@@ -7,7 +7,7 @@ verify: .venv/installed
 	.venv/bin/gemelos verify
 
 test: .venv/installed
-	.venv/bin/python -m pytest -n auto --hypothesis-profile ci
+	.venv/bin/python -m pytest -n auto --dist worksteal --hypothesis-profile ci
 
 bench: .venv/installed
 	.venv/bin/gemelos bench
