@@ -144,7 +144,8 @@ def _attending(work: Work, sizes: dict[str, int], normal: Any) -> tuple[Inputs, 
     options: dict[str, Any] = {"causal": True} if work.extra.get("causal", True) else {}
     if op == "simple_attention":
         d = sizes["d"]
-        return {"X": normal(B, n, d, inputs=4), "dC": normal(B, n, d)}, {}
+        # X is query and key, unscaled: longer rows than 1 would see themselves alone, and the backward only roundings
+        return {"X": normal(B, n, d, inputs=d), "dC": normal(B, n, d)}, {}
     if op in ("attention", "attention_stages"):
         shape = (B, sizes["H"], n, sizes["c"])
         return {name: normal(*shape) for name in ("Q", "K", "V", "dC")}, options

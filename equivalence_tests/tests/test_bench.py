@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from benchmarks import judge, machine, memory, session, shares, verdict
+from benchmarks import judge, machine, memory, session, shares, torch_contestants, verdict
 from benchmarks.__main__ import main
 from benchmarks.contestants import prepare
 from benchmarks.counting import flops_of
@@ -198,6 +198,19 @@ def test_a_slice_judges_what_the_whole_is_too_large_for(monkeypatch):
     prepared = prepare("numpy reference", *right.slice)
     prepared.run()
     assert not verdict.compare(prepared.outputs(), right.sliced, right, right.slice[0]).wrong
+
+
+def test_attention_of_the_inputs_themselves_is_no_identity():
+    """Where each token sees itself alone the textbook errs by nothing, and who loses a few roundings was called wrong."""
+    work = Work("ops", "simple_attention", "forward+backward", {"B": 2, "n": 128, "d": 384}, "float32")
+    inputs, options = inputs_of(work)
+    right = judge.truth_of(work, inputs, options)
+    everyone = [prepare(f"numpy {name}", work, inputs, options) for name in ("reference", "fast")]
+    everyone.append(torch_contestants.prepare("torch sdpa", work, inputs, options))
+    for each in everyone:
+        each.run()
+        found = verdict.compare(each.outputs(), right.whole, right, work)
+        assert 0.0 < found.share < 1.0, found.why
 
 
 @pytest.mark.parametrize("causal", [True, False])
