@@ -1,5 +1,6 @@
 """What a run takes, in which order, within which time and memory; and where the time of a step goes."""
 
+import inspect
 import time
 from functools import partial
 from pathlib import Path
@@ -26,6 +27,7 @@ from benchmarks.work import Work
 from equivalence_tests import arithmetic
 from equivalence_tests.implementations import NotOffered
 from reference_numpy.fast import _rows, _small
+from reference_numpy.self_attention import multi_head_attention, multi_head_attention_backward
 
 WORKS = [work for suite in SUITES for work in works_of(suite, Scale(full=True))]
 ATTENTION = Work("attention", "attention", "forward", {"B": 1, "H": 2, "n": 8, "c": 4}, "float32")
@@ -201,6 +203,15 @@ def test_a_line_has_its_own_time_again_when_what_it_called_returns(tmp_path):
     _, lines = line_times(lambda: names["outer"](lambda: time.sleep(0.02) or 1), tmp_path)
     seconds = {number: each for (_, _, number), each in lines.items()}
     assert seconds[2] < 0.01 < seconds[6]
+
+
+def test_projections_are_products_and_what_is_beside_them_is_attention():
+    """As attention they made the textbook's products look a quarter faster than they are."""
+    for function in (multi_head_attention, multi_head_attention_backward):
+        code, (lines, first) = function.__code__, inspect.getsourcelines(function)
+        ops = [shares.op_of((code.co_filename, code.co_qualname, first + i)) for i in range(len(lines))]
+        assert {op for op, line in zip(ops, lines, strict=True) if " @ W" in line} == {shares.PRODUCTS}
+        assert {op for op, line in zip(ops, lines, strict=True) if "merge_heads(" in line} == {"attention"}
 
 
 @pytest.mark.parametrize("op", ["gelu", "normalise", "normalise_backward"])
