@@ -328,9 +328,10 @@ def rnn(
 def measured(formula: Callable[..., dict[str, Any]], operands: Sequence[Bounded], precision: Precision) -> Tensors:
     """The exact values of a formula over either kind of number, with 8 times the spread of its shaken runs as budget.
 
-    A tensor smaller than its own budget is promised nothing: where rounding moves a tensor by more than the tensor is, its
-    deviations have tails that no spread of sixteen runs bounds (a layer norm that divides by a variance lost in rounding).
-    One that is zero because its terms cancel, as the gradient of the queries' weights at one token, keeps its budget.
+    A tensor whose negative would pass too, its budget being twice as large as it, is promised nothing: where rounding moves
+    a tensor by about what it is, its deviations have tails that no spread of sixteen runs bounds (a layer norm that divides
+    by a variance lost in rounding). One that is zero because its terms cancel, as the gradient of the queries' weights at
+    one token, keeps its budget.
     """
     tensors: Tensors = formula(*operands)
     step = max(precision.unit, SMALLEST_STEP)
@@ -343,7 +344,7 @@ def measured(formula: Callable[..., dict[str, Any]], operands: Sequence[Bounded]
         deviation = np.sqrt((spread**2).mean(0)) * (precision.unit / step)
         budget = FACTOR * deviation + precision.tiny
         scale, widest = (float(np.abs(x).max(initial=0.0)) for x in (tensor.value, deviation))
-        lost = widest / CANCELLED < scale < FACTOR * widest
+        lost = widest / CANCELLED < scale < FACTOR * widest / 2.0
         tensors[name] = Bounded(tensor.value, precision, np.full_like(budget, np.inf) if lost else budget)
     return tensors
 

@@ -146,6 +146,19 @@ def test_a_models_delta_from_the_context_where_one_key_has_it_all(variant):
             assert [verdict.wrong for verdict in found.values() if verdict.wrong] == []
 
 
+def test_a_gradient_that_cancels_keeps_its_budget_and_one_that_rounding_takes_has_none():
+    """With one token that of the queries is zero, whatever rounding makes of it; a layer norm's may be lost altogether."""
+    half = PRECISIONS["bfloat16"]
+    for index in (9, 33):
+        exact = OPS["gpt"].exact(draw_case(OPS["gpt"], 77, index).rounded(half), half)
+        truth = exact["dblocks.0.attention.query.weight"]
+        assert np.abs(truth.value).max() < 1e-15  # what long double leaves of it
+        assert 0 < truth.budget().max() < np.inf
+    lost = OPS["gpt"].exact(draw_case(OPS["gpt"], 1032, 27).rounded(half), half)
+    assert np.isinf(lost["dtoken_embedding.weight"].budget()).all()
+    assert np.isfinite(lost["dlm_head.weight"].budget()).all()
+
+
 def test_a_long_sum_over_a_batch(implementation):
     """dW_ih of the RNN adds up 300 steps: partial sums as large as the whole round more than its terms do."""
     if not implementation.offers("rnn"):
