@@ -58,6 +58,17 @@ def _size(X: Any) -> Array:
     return np.abs(np.asarray(X, ORACLE)).astype(np.float64)
 
 
+def erf(X: Array) -> Array:
+    """erf(x) = 2 x exp(-x^2) / sqrt(pi) sum_k (2 x^2)^k / (1 3 5 ... (2 k + 1)), all terms of one sign; 1 beyond 7."""
+    near = np.minimum(np.abs(X.astype(ORACLE)), ORACLE(7))
+    term, total = np.ones_like(near), np.ones_like(near)
+    for k in range(1, 260):
+        term = term * 2 * near * near / (2 * k + 1)
+        total = total + term
+    value = 2 * near * np.exp(-near * near) / np.sqrt(4 * np.arctan(ORACLE(1))) * total
+    return np.asarray(np.copysign(np.where(near >= 7, ORACLE(1), value), X))
+
+
 class Bounded:
     """A value in extended precision and the bound E of the error that any right implementation may have made so far."""
 
@@ -155,6 +166,11 @@ class Bounded:
     def tanh(self) -> Bounded:
         value = np.tanh(self.value)
         return self._function(value, 1.0 - value * value)
+
+    def erf(self) -> Bounded:
+        """erf' = 2 exp(-x^2) / sqrt(pi)"""
+        slope = 2 / np.sqrt(4 * np.arctan(ORACLE(1))) * np.exp(-self.value * self.value)
+        return self._function(erf(self.value), slope)
 
     def moved(self, move: Callable[[Array], Array]) -> Bounded:
         """Numbers that only change place: transposed, reshaped, selected."""

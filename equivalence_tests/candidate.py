@@ -13,11 +13,12 @@ import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from types import ModuleType, SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from equivalence_tests.cases import Case
+from equivalence_tests.completing import OPTIONAL, completed, without_optional
 from equivalence_tests.implementations import (
     Implementation,
     NotOffered,
@@ -36,6 +37,9 @@ from equivalence_tests.signatures import (
     takes_cache,
     with_signature,
 )
+
+if TYPE_CHECKING:
+    from equivalence_tests.conventions import Habit
 
 LAYOUTS = ("any", "bhnc", "bnhc")
 MASK_TRUE = ("keeps", "drops")
@@ -66,16 +70,19 @@ class Candidate:
     beside: str  # the name of the backward that stands beside it, if it was found there
     sizes: dict[str, int]  # that a module's own parameters fix
     convention: Convention = Convention()
+    habits: tuple[Habit, ...] = ()  # other conventions that it is judged under
+    raw: Implementation | None = None  # the candidate's own calls, where `implementation` translates them
 
     @property
     def row(self) -> Op:
         """The row of the table, with its gradients, whatever the candidate has."""
-        return OPS[self.op.name]
+        return replace(OPS[self.op.name], formula=self.op.formula)
 
     def taken(self, case: Case) -> Case:
         """The case without the options that the candidate does not take. NotOffered if it cannot do without one that is
         not there, or if an operand came that it does not take."""
         taken = parameters(self.implementation.forward(self.op.name)) or frozenset()
+        case = case if self.op.model else without_optional(case, self.op.name, taken)
         lost = [name for name in case.operands if name not in taken and not self.op.model]
         if lost:
             raise NotOffered(lost[0])
@@ -85,6 +92,8 @@ class Candidate:
         if "ignore_index" in case.options and "ignore_index" not in options:
             ignored = operands["targets"] == case.options["ignore_index"]
             operands["targets"] = np.where(ignored, 0, operands["targets"]).astype(operands["targets"].dtype)
+        complete = completed(replace(case, operands=operands, options=options), self.op.name, self.plan.required)
+        operands, options = complete.operands, complete.options
         absent = [name for name in self.plan.required if name not in {*operands, *options, "params"}]
         if absent:
             raise NotOffered(absent[0])
@@ -92,7 +101,10 @@ class Candidate:
             options[name] = options[name].reshape((1,) * (2 - options[name].ndim) + options[name].shape)
         found = Case(operands, options, case.upstream, case.hard, case.layouts)
         lead = 2 if self.convention.layout != "any" else self.convention.lead
-        return found if lead is None else with_leading(found, self.op.name, lead)
+        found = found if lead is None else with_leading(found, self.op.name, lead)
+        for habit in self.habits:
+            found = habit.case(found)
+        return found
 
 
 def with_leading(case: Case, op: str, count: int) -> Case:
@@ -170,6 +182,7 @@ def adapt(
     translate = Translation(op, plan, convention)
     offered = tuple(name for name in options_of(op) if name in plan.names.values())
     left = tuple(name for name in options_of(op) if name not in offered)
+    left += tuple(name for name in OPTIONAL.get(like, ()) if name not in plan.names.values())
     if framework == "torch" and backward is None:
         kind, forward = "autograd", with_signature(translate.torch_forward(function), op, plan)
         dtypes: tuple[str, ...] = ("float64", "float32", "bfloat16", "float16")

@@ -12,6 +12,7 @@ import torch
 from equivalence_tests.cases import Case
 from equivalence_tests.implementations import Implementation
 from equivalence_tests.laws.patterns import PATTERNS
+from equivalence_tests.misconduct import Misconduct
 from equivalence_tests.ops import Op
 from equivalence_tests.run_torch import to_torch
 
@@ -147,8 +148,8 @@ def _model(module: type[torch.nn.Module]) -> Callable[..., Any]:
     return function
 
 
-def conduct(implementation: Implementation, op: Op, rounded: Case, _: Any, dtype: str) -> str:
-    """How a torch function behaves, whatever it computes: the first rule that it breaks, or nothing.
+def conduct(implementation: Implementation, op: Op, rounded: Case, _: Any, dtype: str) -> Misconduct | None:
+    """How a torch function behaves, whatever it computes: the first rule that it breaks, or None.
 
     It changes no operand; called again, it answers the same to the last bit; its output is no view of an operand.
     """
@@ -171,18 +172,22 @@ def conduct(implementation: Implementation, op: Op, rounded: Case, _: Any, dtype
     with torch.no_grad():
         Ys = _tensors(function(*op.arguments(operands), **options))
         first = [Y.clone() for Y in Ys]
-        if any(not _same(x, y) for x, y in zip(given, before, strict=True)):
-            return "the forward changes its operands"
-        if any(
-            Y.untyped_storage().data_ptr() == x.untyped_storage().data_ptr() for Y in Ys for x in given if x.numel()
-        ):
-            return "an output shares memory with an operand"
+        written = [x for x, y in zip(given, before, strict=True) if not _same(x, y)]
+        if written:
+            by_design = all(any(_shared(Y, x) for Y in Ys) for x in written)
+            return Misconduct("in_place" if by_design else "changes_operands")
+        if any(_shared(Y, x) for Y in Ys for x in given if x.numel()):
+            return Misconduct("output_shares_memory")
         again = _tensors(function(*op.arguments(operands), **options))
     if any(not _same(x, y) for x, y in zip(first, again, strict=True)):
-        return "the forward answers differently when called again"
+        return Misconduct("answers_differently")
     if any(not _same(x, y) for x, y in zip(first, Ys, strict=True)):
-        return "a later call changes what an earlier one answered or remembers"
-    return ""
+        return Misconduct("later_call_changes")
+    return None
+
+
+def _shared(x: torch.Tensor, y: torch.Tensor) -> bool:
+    return x.untyped_storage().data_ptr() == y.untyped_storage().data_ptr()
 
 
 def _tensors(Y: Any) -> list[torch.Tensor]:

@@ -25,7 +25,8 @@ class Case:
     """One input of an op: operands in the order of its signature, keyword options, the upstream gradient by name.
 
     Floating arrays are float64 and are rounded to the precision under test. `layouts` says how each operand lies in
-    memory. `hard` marks huge logits, tiny variances, large offsets and rows of very different magnitude.
+    memory. `hard` marks huge logits, tiny variances, large offsets and rows of very different magnitude. An
+    implementation is given read-only arrays unless the case is `writeable`.
     """
 
     operands: dict[str, Array]
@@ -33,6 +34,7 @@ class Case:
     upstream: dict[str, Array]
     hard: bool = False
     layouts: dict[str, str] = field(default_factory=dict)
+    writeable: bool = False
 
     def rounded(self, precision: Precision) -> Case:
         """The same case with every floating array rounded to the format: what an implementation is given."""

@@ -18,6 +18,7 @@ from equivalence_tests.arithmetic import PRECISIONS
 from equivalence_tests.candidate import LAYOUTS, MASK_TRUE
 from equivalence_tests.check_process import Refused, check_in_process
 from equivalence_tests.checking import CASES
+from equivalence_tests.conventions import NAMES
 from equivalence_tests.findings import LANGUAGES
 from equivalence_tests.flags import Parser
 from equivalence_tests.loading import nearest
@@ -37,11 +38,11 @@ EXAMPLES = """examples
   gemelos check dump.npz --like attention
       arrays out of a running system: which one is the first that is wrong
 
-exit status: 0 it agrees, 1 it is wrong, 2 it could not be judged"""
+exit status: 0 it agrees, 1 it is wrong, 2 it could not be judged, 3 it agrees, with another convention"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """0 if the candidate agrees, 1 if it is wrong, 2 if it could not be judged."""
+    """0 if the candidate agrees, 1 if it is wrong, 2 if it could not be judged, 3 if it follows another convention."""
     parser = _parser()
     given = parser.parse_args(argv)
     request = _request(parser, given)
@@ -96,6 +97,15 @@ def _parser() -> Parser:
     parser.add_argument(
         "--without", default="", metavar="OPTIONS", help="options that it is not to be given: bias,scale"
     )
+    parser.add_argument(
+        "--accept",
+        action="append",
+        default=[],
+        choices=NAMES,
+        metavar="NAME",
+        help=f"a convention that is as good as the table's; may be repeated: {', '.join(NAMES)}",
+    )
+    parser.add_argument("--accept-conventions", action="store_true", help="every convention is as good as the table's")
     parser.add_argument("--strict", action="store_true", help="bad input must be refused, empty axes taken, as here")
     laws = parser.add_argument_group("without a reference", "for an op that the table does not know")
     laws.add_argument("--laws-only", action="store_true", help="its gradient against its own forward, and laws")
@@ -177,6 +187,7 @@ def _request(parser: Parser, given: argparse.Namespace) -> dict[str, Any]:
             "dtypes": [given.dtype] if given.dtype else None,
             "sizes": _sizes(parser, given.sizes),
             "strict": given.strict,
+            "accept": ["all"] if given.accept_conventions else given.accept,
         },
     }
 

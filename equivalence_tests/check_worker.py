@@ -19,6 +19,7 @@ from equivalence_tests.checking import Settings, digest, draw, examine
 from equivalence_tests.implementations import NotOffered
 from equivalence_tests.loading import load_function
 from equivalence_tests.observe import observe
+from equivalence_tests.report import Report
 from equivalence_tests.request import Request
 
 LAW_CASES = 40  # complex steps take one run of the forward for every element
@@ -44,10 +45,15 @@ def check(request: dict[str, Any], messages: Messages) -> None:
     except ValueError as error:
         messages.send({"error": str(error)})
         return
-    report = examine(candidate, settings_of(request), messages.at)
+    try:
+        report = examine(candidate, settings_of(request), messages.at)
+    except ValueError as error:  # what is asked cannot be: a candidate's own errors are caught where it is called
+        messages.send({"error": str(error)})
+        return
     told = report.as_json()
     if report.counterexample is not None:
-        files = failing_case.write(Path(request["out"]), candidate, report.counterexample, wanted(request))
+        followed = wanted(request).following(report.conventions)
+        files = failing_case.write(Path(request["out"]), followed.candidate(), report.counterexample, followed)
         told["files"] = list(files)
     messages.send({"report": told, "digests": report.digests})
 
@@ -79,7 +85,8 @@ def laws(request: dict[str, Any], messages: Messages) -> None:
 
 def replay(request: dict[str, Any], messages: Messages) -> None:
     """The given cases in the given order, each as a digest of its answer."""
-    candidate, settings = wanted(request).candidate(), settings_of(request)
+    followed = Report.from_json(request["report"]).conventions
+    candidate, settings = wanted(request).following(followed).candidate(), settings_of(request)
     found = {}
     for key in request["order"]:
         index, dtype = key.split()
@@ -99,7 +106,8 @@ def wanted(request: dict[str, Any]) -> Request:
 
 def settings_of(request: dict[str, Any]) -> Settings:
     told = request["settings"]
-    return Settings(**told | {"dtypes": tuple(told["dtypes"]) if told["dtypes"] else None})
+    dtypes = tuple(told["dtypes"]) if told["dtypes"] else None
+    return Settings(**told | {"dtypes": dtypes, "accept": tuple(told["accept"])})
 
 
 def main() -> int:

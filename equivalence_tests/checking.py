@@ -19,14 +19,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import reference_numpy
+from equivalence_tests.arithmetic import ORACLE, Array
 from equivalence_tests.candidate import Candidate, Convention, adapt, op_named
 from equivalence_tests.cases import Case, SeededDraws
-from equivalence_tests.checks import attempt, conduct
+from equivalence_tests.checks import attempt, conduct, misconduct
+from equivalence_tests.conventions import NAMES, establish, exact_under, in_place_by_design, sent
 from equivalence_tests.findings import Finding
-from equivalence_tests.implementations import Answer, NotOffered
+from equivalence_tests.implementations import Answer, Implementation, NotOffered
 from equivalence_tests.laws import LAWS
 from equivalence_tests.laws.patterns import PATTERNS
+from equivalence_tests.loading import nearest
+from equivalence_tests.misconduct import BY_DESIGN, CHANGES, SHARES, Misconduct
 from equivalence_tests.observe import Observation, observe
+from equivalence_tests.ops import Op
 from equivalence_tests.proof import WELL_CONDITIONED, cases_of
 from equivalence_tests.report import Property, Report
 from equivalence_tests.shrink import RecordedDraws, shrink
@@ -41,6 +46,7 @@ RICH = 120
 CONDUCT_EVERY, CONDUCT_MOST = 4, 40
 REPLAYED = 60
 SEEN = 14  # failing and passing observations, each, that a diagnosis is given
+ASKED = 10  # failing and passing observations, each, that conventions are established by
 
 # What the contract asks of the reference, and of nobody else.
 STRICT = frozenset(
@@ -53,7 +59,7 @@ STRICT = frozenset(
         "no_id_counts_from_the_end",
     }
 )
-# What torch's own kernels break: told of a torch candidate, but no verdict hangs on it.
+# What the kernels of torch and of JAX break: told, but no verdict hangs on it.
 EDGES = frozenset({"nan_in_a_query_stays_in_its_row", "one_feature_is_all_shift", "gelu_far_out_is_relu"})
 
 APART = frozenset({"batches_are_independent", "sequences_do_not_meet", "heads_do_not_meet", "nan_stays_in_its_sample"})
@@ -70,6 +76,8 @@ class Settings:
     sizes: dict[str, int] = field(default_factory=dict)
     seconds: float = 40.0
     strict: bool = False  # hold it to what the contract asks of the reference alone, too
+    accept: tuple[str, ...] = ()  # other conventions that are as good as the table's; "all" is every one
+    conventions: bool = True  # whether other conventions are looked for
 
 
 Watch = Callable[[str], None]
@@ -84,6 +92,9 @@ def examine(
 ) -> Report:
     """The whole check, in this process. `library` is that of the diagnosis: every known mistake of the op if it is None."""
     began = time.monotonic()
+    unknown = [name for name in settings.accept if name not in (*NAMES, "all")]
+    if unknown:
+        raise ValueError(f"--accept: {unknown[0]!r} is no convention, {nearest(unknown[0], NAMES)}")
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")  # its values are judged, not its warnings
         return _Examination(candidate, settings, watch, began, library).report()
@@ -99,8 +110,13 @@ def digest(answer: Answer | None) -> str:
     """The answer to the last bit."""
     if answer is None:
         return ""
-    parts = (f"{name} {t.dtype} {t.value.shape}".encode() + t.value.tobytes() for name, t in sorted(answer.items()))
+    parts = (f"{name} {t.dtype} {t.value.shape}".encode() + _bytes(t.value) for name, t in sorted(answer.items()))
     return sha256(b"".join(parts)).hexdigest()
+
+
+def _bytes(value: Array) -> bytes:
+    """A long double has bytes that hold nothing."""
+    return (value.astype(np.float64) if value.dtype == ORACLE else value).tobytes()
 
 
 class _Examination:
@@ -114,20 +130,32 @@ class _Examination:
     ) -> None:
         self.library = library
         self.candidate, self.settings, self.watch, self.began = candidate, settings, watch, began
-        self.op, self.implementation = candidate.op, candidate.implementation
         self.seen: list[Observation] = []
         self.chosen: dict[int, list[int]] = {}
         self.notes: list[Finding] = []
+        self.drawn: set[tuple[int, str]] = set()
+        self.left_out: set[str] = set()  # laws that do not hold under the candidate's conventions
+
+    @property
+    def op(self) -> Op:
+        return self.candidate.op
+
+    @property
+    def implementation(self) -> Implementation:
+        return self.candidate.implementation
+
+    @property
+    def raw(self) -> Implementation:
+        """The candidate's own calls, in its own conventions."""
+        return self.candidate.raw or self.candidate.implementation
 
     def report(self) -> Report:
         if self.candidate.kind == "forward" and self.candidate.row.differentiable:
             self.notes.append(Finding("forward_alone"))
-        dtypes = self._smoke()
+        dtypes = self._judged()
         if not self.seen:
-            return self._not_judged(Finding("no_case", numbers={"op": self.op.name}))
+            return self._told("not judged", dtypes, findings=(Finding("no_case", numbers={"op": self.op.name}),))
         hopeless = all(each.wrong for each in self.seen)
-        if not hopeless:
-            self._table(dtypes)
         behaviour = self._behaviour(dtypes)
         broken = [] if hopeless or self._restricted() else self._laws(dtypes)
         again = None if hopeless else self._again()
@@ -135,19 +163,39 @@ class _Examination:
         said = again.say() if again else ""
         rows.append(Property("answers the same in another order", self._replayed, int(bool(again)), said))
         wrong = [each for each in self.seen if each.wrong]
-        failed = bool(wrong or behaviour.what or [law for law in broken if law[0] not in self._edges()] or again)
-        findings = self._explained(wrong, behaviour.what, broken, again) if failed else []
-        counterexample = self._shrunk(wrong[0]) if wrong else None
+        failed = bool(wrong or behaviour.what or [law for law in broken if law[0] not in EDGES] or again)
+        conventions = [habit.finding() for habit in self.candidate.habits] + behaviour.by_design
+        if failed:
+            findings = self._explained(wrong, behaviour.what, broken, again)
+            counterexample = self._shrunk(wrong[0]) if wrong else None
+            return self._told("wrong", dtypes, rows, findings, conventions, counterexample)
+        unjudged = self._unjudged()
+        if unjudged:
+            return self._told("not judged", dtypes, rows, unjudged, conventions)
+        open_ones = [each for each in conventions if not {each.numbers["accept"], "all"} & set(self.settings.accept)]
+        return self._told("another convention" if open_ones else "agrees", dtypes, rows, (), conventions)
+
+    def _told(
+        self,
+        verdict: str,
+        dtypes: Sequence[str],
+        rows: Sequence[Property] = (),
+        findings: Sequence[Finding] = (),
+        conventions: Sequence[Finding] = (),
+        counterexample: Observation | None = None,
+    ) -> Report:
         return Report(
             candidate=self.candidate.label,
             like=self.op.name,
             kind=self.candidate.kind,
             framework=self.candidate.framework,
-            verdict="wrong" if failed else "agrees",
+            verdict=verdict,
             dtypes=tuple(dtypes),
             cases=len(self.seen),
             rows=tuple(rows),
             findings=tuple(findings),
+            conventions=tuple(conventions),
+            judged=self._counts(),
             notes=tuple(self.notes),
             not_checked=self.candidate.not_checked,
             counterexample=counterexample,
@@ -155,7 +203,61 @@ class _Examination:
             seconds=time.monotonic() - self.began,
         )
 
+    def _counts(self) -> dict[str, tuple[int, int]]:
+        """In how many cases each tensor was judged, and how many were drawn. An ill-conditioned one is not judged."""
+        names = dict.fromkeys(name for each in self.seen for name in each.exact)
+        return {name: (sum(_is_judged(each, name) for each in self.seen), self._drawn_with(name)) for name in names}
+
+    def _drawn_with(self, name: str) -> int:
+        """Cases in which a tensor is asked for; of one that was not put to the candidate nothing is known."""
+        absent = sum(name not in each.exact for each in self.seen)
+        return len(self.drawn) - absent
+
+    def _unjudged(self) -> list[Finding]:
+        """The tensor that was judged in fewer than half of the cases drawn, if there is one."""
+        found = []
+        for name, (judged, drawn) in self._counts().items():
+            if 2 * judged < drawn:
+                ill = sum(name in each.verdicts and each.verdicts[name].ill for each in self.seen)
+                code = "too_few_judged_ill" if 2 * ill >= drawn - judged else "too_few_judged"
+                found.append(Finding(code, name, numbers={"judged": judged, "drawn": drawn}))
+        return found[:1]
+
     # The stages
+
+    def _judged(self) -> list[str]:
+        """The smoke stage and the table's cases, under the conventions that explain most; the dtypes that are judged."""
+        dtypes = self._smoke()
+        if self._adopts(self.seen):
+            dtypes = self._smoke()
+        if all(each.wrong for each in self.seen):
+            return dtypes
+        self._table(dtypes)
+        wrong = [each for each in self.seen if each.wrong]
+        right = [each for each in self.seen if not each.wrong]
+        if self._adopts([*_spread(wrong, ASKED), *_spread(right, ASKED)]):
+            dtypes = self._smoke()
+            self._table(dtypes)
+        return dtypes
+
+    def _adopts(self, seen: Sequence[Observation]) -> bool:
+        """Whether the candidate follows other conventions, which explain what is wrong in these cases."""
+        if not self.settings.conventions or not any(each.wrong for each in seen):
+            return False
+        self.watch("diagnosis: conventions")
+        pool = [(each.index, each.dtype) for each in seen]
+        start = in_place_by_design(self.candidate, self._rule(), seen)
+
+        def look(candidate: Candidate, some: Sequence[tuple[int, str]]) -> list[Observation]:
+            self.watch("diagnosis: conventions")
+            return [found for at in some if (found := self._seen_by(candidate, *at))]
+
+        found = establish(start, pool, look)
+        if found.habits == self.candidate.habits:
+            return False
+        self.candidate, self.drawn = found, set()
+        self.notes = [note for note in self.notes if note.code != "one_dtype_only"]
+        return True
 
     def _smoke(self) -> list[str]:
         """The dtypes that are judged. A candidate that computes in one dtype only is judged in that one."""
@@ -188,10 +290,14 @@ class _Examination:
 
     def _observe(self, index: int, dtype: str) -> Observation | None:
         self.watch(f"case {index} in {dtype}")
+        self.drawn.add((index, dtype))
+        return self._seen_by(self.candidate, index, dtype)
+
+    def _seen_by(self, candidate: Candidate, index: int, dtype: str) -> Observation | None:
         try:
-            case, self.chosen[index] = draw(self.candidate, self.settings, index)
+            case, self.chosen[index] = draw(candidate, self.settings, index)
             with redirect_stdout(_NOWHERE):
-                return observe(self.implementation, self.op, case, dtype, index)
+                return observe(candidate.implementation, candidate.op, case, dtype, index)
         except NotOffered:
             return None
 
@@ -199,65 +305,97 @@ class _Examination:
         """Purity, repeatability, aliasing and linearity, in some of the cases."""
         rule = self._rule()
         if rule is None:
-            return _Behaviour((), "")
+            return _Behaviour((), None, [])
         chosen = [each for each in self.seen if not each.raised][:: CONDUCT_EVERY if len(self.seen) > 60 else 1]
         raised = [each for each in self.seen if "read-only" in each.raised][:2]
-        count, what = 0, ""
+        count, what, by_design = 0, None, None
         for each in [*chosen[:CONDUCT_MOST], *raised]:
             self.watch(f"conduct in case {each.index}")
             count += 1
-            what = attempt(partial(rule, self.implementation, self.op, each.case, each.exact, each.dtype))
-            if what and not (what.startswith("-2 times") and each.wrong):
+            what = rule(each)
+            if what is not None and not each.wrong and self._is_by_design(what):
+                by_design, what = what, None
+            if what is not None and not (what.code == "not_linear" and each.wrong):
                 break
-            what = ""
+            what = None
         names = ("changes nothing it was given", "answers the same when called again", "shares no memory")
-        hit = 0 if "change" in what and "later" not in what else 1 if "again" in what or "later" in what else 2
+        hit = 0 if what and what.code in CHANGES else 2 if what and what.code in SHARES else 1
         rows = [
-            Property(name, count, int(bool(what) and i == hit), what if i == hit else "")
+            Property(name, count, int(bool(what) and i == hit), str(what) if what and i == hit else "")
             for i, name in enumerate(names)
         ]
-        return _Behaviour(tuple(rows), what)
+        return _Behaviour(tuple(rows), what, self._by_design(by_design))
 
-    def _rule(self) -> Any:
-        if self.implementation.answers is not None:
+    def _is_by_design(self, what: Misconduct) -> bool:
+        """What shares memory with an operand that it was written into is no other rule broken."""
+        in_place = any(habit.name == "in-place" for habit in self.candidate.habits)
+        return what.code in BY_DESIGN or (in_place and what.code in SHARES)
+
+    def _by_design(self, what: Misconduct | None) -> list[Finding]:
+        """What it does on purpose, beside the conventions that are known already."""
+        if what is None:
+            return []
+        accept = "accumulates" if what.code == "accumulates" else "in-place"
+        if any(habit.name == accept for habit in self.candidate.habits):
+            return []
+        return [Finding(f"convention_{what.code}", what.tensor, numbers={"accept": accept})]
+
+    def _rule(self) -> Callable[[Observation], Misconduct | None] | None:
+        """How the candidate is seen to behave in a case, or None for what cannot be called."""
+        if self.raw.answers is not None:
             return None
-        if self.implementation.pairs:
-            return conduct
-        from equivalence_tests import candidate_torch
+        rule: Any = conduct
+        if not self.raw.pairs:
+            from equivalence_tests import candidate_torch
 
-        return candidate_torch.conduct
+            rule = candidate_torch.conduct
+        habits, op = self.candidate.habits, self.op
+        for habit in habits:
+            op = habit.asked(op)
+        moved = any(habit.arrays for habit in habits)
+
+        def seen(each: Observation) -> Misconduct | None:
+            exact = {} if moved else each.exact  # budgets have the shapes of the table's arrays
+            return misconduct(partial(rule, self.raw, op, sent(habits, each.case), exact, each.dtype))
+
+        return seen
 
     def _restricted(self) -> bool:
         """Laws draw sizes and axes of their own."""
         convention = self.candidate.convention
-        own = self.implementation.answers is not None
         return bool(
-            own
+            self.raw.answers is not None
+            or any(habit.arrays for habit in self.candidate.habits)
             or self.candidate.sizes
             or self.settings.sizes
             or convention.layout != "any"
             or convention.lead is not None
         )
 
-    def _edges(self) -> frozenset[str]:
-        return EDGES if self.candidate.framework == "torch" else frozenset()
-
     def _laws(self, dtypes: Sequence[str]) -> list[tuple[str, str]]:
         """The laws that are broken, each with what broke."""
         if not self.op.differentiable and self.candidate.row.differentiable:
             return []
         broken = []
+        moves = any(habit.moves_values for habit in self.candidate.habits)
+        right = exact_under(self.candidate) if moves else None
         for law in LAWS.get(self.op.name, ()):
             if law.__name__ in STRICT and not self.settings.strict:
                 continue
+            if right is not None and self._breaks(law, right, dtypes[0]):
+                self.left_out.add(law.__name__)
+                continue
             for dtype in dtypes:
                 self.watch(f"law {law.__name__} in {dtype}")
-                draws = SeededDraws(np.random.default_rng([self.settings.seed, 0]))
-                what = attempt(partial(law, self.implementation, dtype, draws))
+                what = self._breaks(law, self.implementation, dtype)
                 if what:
                     broken.append((law.__name__, what))
                     break
         return broken
+
+    def _breaks(self, law: Any, implementation: Implementation, dtype: str) -> str:
+        draws = SeededDraws(np.random.default_rng([self.settings.seed, 0]))
+        return attempt(partial(law, implementation, dtype, draws))
 
     def _again(self) -> Finding | None:
         """Some cases once more, in another order: the same answers, to the last bit."""
@@ -305,12 +443,12 @@ class _Examination:
         self.notes += [
             Finding("edge", numbers={"law": law.replace("_", " "), "what": what})
             for law, what in broken
-            if law in self._edges()
+            if law in EDGES
         ]
         names = [
             law.__name__
             for law in LAWS.get(self.op.name, ())
-            if law.__name__ not in self._edges() and (self.settings.strict or law.__name__ not in STRICT)
+            if law.__name__ not in EDGES | self.left_out and (self.settings.strict or law.__name__ not in STRICT)
         ]
         rows = []
         for row, chosen in (
@@ -322,7 +460,11 @@ class _Examination:
         return rows
 
     def _explained(
-        self, wrong: list[Observation], behaviour: str, broken: list[tuple[str, str]], again: Finding | None
+        self,
+        wrong: list[Observation],
+        behaviour: Misconduct | None,
+        broken: list[tuple[str, str]],
+        again: Finding | None,
     ) -> list[Finding]:
         from equivalence_tests import diagnosis  # and with it every known mistake: only where something is wrong
 
@@ -336,7 +478,7 @@ class _Examination:
                 self.candidate.row,
                 sample,
                 conduct=behaviour,
-                broken_laws=[law for law, _ in broken if law not in self._edges()],
+                broken_laws=[law for law, _ in broken if law not in EDGES],
                 library=self.library,
                 implementation=self.implementation,
             )
@@ -366,23 +508,14 @@ class _Examination:
         )
         return seen(smallest) or wrong
 
-    def _not_judged(self, why: Finding) -> Report:
-        return Report(
-            candidate=self.candidate.label,
-            like=self.op.name,
-            kind=self.candidate.kind,
-            framework=self.candidate.framework,
-            verdict="not judged",
-            findings=(why,),
-            not_checked=self.candidate.not_checked,
-            seconds=time.monotonic() - self.began,
-        )
-
 
 @dataclass(frozen=True)
 class _Behaviour:
+    """What was seen of how it behaves: the rule that it breaks, and what it does by design."""
+
     rows: tuple[Property, ...]
-    what: str
+    what: Misconduct | None
+    by_design: list[Finding]
 
 
 class _Nowhere:
@@ -410,6 +543,10 @@ def _all_in(seen: Sequence[Observation], dtype: str) -> bool:
     """Whether every tensor of every answer is of this dtype."""
     answers = [each.answer for each in seen if each.answer]
     return bool(answers) and all(t.dtype == dtype for answer in answers for t in answer.values())
+
+
+def _is_judged(seen: Observation, name: str) -> bool:
+    return bool(seen.raised) or (name in seen.verdicts and not seen.verdicts[name].ill)
 
 
 def _spread(seen: Sequence[Observation], count: int) -> list[Observation]:
@@ -452,17 +589,22 @@ def check(
     lead: int | None = None,
     without: Sequence[str] = (),
     strict: bool = False,
+    accept: Sequence[str] = (),
 ) -> Report:
     """Hold a function against the op `like` of the table: `report.passed`, `report.findings`, `str(report)`.
 
     `function` is a forward, NumPy's or torch's, a module or an autograd.Function; `backward` a function of (dY, cache) or
-    of (dY, *inputs); `strict` asks for what only the reference promises too: that bad input is refused. ValueError, one
-    line, if its signature fits no call of the op. It runs in this process: a candidate that may hang or end it is better
+    of (dY, *inputs); `strict` asks for what only the reference promises too: that bad input is refused. `accept` names
+    conventions that are as good as the table's ("epsilon", "dtype", ...; "all" is every one): without it a right function
+    of another convention has the verdict "another convention", and has not passed. ValueError, one line, if its signature
+    fits no call of the op. It runs in this process: a candidate that may hang or end it is better
     checked by `gemelos check`.
     """
     convention = Convention(layout, mask_true, lead)
     candidate = adapt(function, like, backward=backward, device=device, convention=convention, without=tuple(without))
-    settings = Settings(cases, seed, (dtype,) if dtype else None, dict(sizes or {}), strict=strict)
+    settings = Settings(
+        cases, seed, (dtype,) if dtype else None, dict(sizes or {}), strict=strict, accept=tuple(accept)
+    )
     return examine(candidate, settings)
 
 

@@ -31,6 +31,7 @@ from equivalence_tests.implementations import (
 )
 from equivalence_tests.judge import Judgement, judge
 from equivalence_tests.laws import LAWS
+from equivalence_tests.misconduct import Misconduct
 from equivalence_tests.ops import Op
 
 LAW_DRAWS = 3  # of every law, in every dtype
@@ -72,8 +73,10 @@ def _arrays(value: Any) -> Iterator[Array]:
         yield from _arrays(tuple(value.values()))
 
 
-def conduct(implementation: Implementation, op: Op, rounded: Case, exact: dict[str, Bounded], dtype: str) -> str:
-    """How a NumPy pair behaves, whatever it computes: the first rule that it breaks, or nothing.
+def conduct(
+    implementation: Implementation, op: Op, rounded: Case, exact: dict[str, Bounded], dtype: str
+) -> Misconduct | None:
+    """How a NumPy pair behaves, whatever it computes: the first rule that it breaks, or None.
 
     It prints nothing and leaves the global random state and the warnings' filters alone; it changes no operand, no
     upstream gradient and no cache; called again, with other calls in between, it answers the same to the last bit; it is
@@ -84,11 +87,11 @@ def conduct(implementation: Implementation, op: Op, rounded: Case, exact: dict[s
     with redirect_stdout(printed):
         what = _conduct_forward(implementation, op, rounded, exact, dtype)
     if printed.getvalue():
-        return what or "it prints"
+        return what or Misconduct("prints")
     if global_state() != state:
-        return what or "it touches NumPy's global random state"
+        return what or Misconduct("random_state")
     if list(warnings.filters) != filters:
-        return what or "it changes the filters of warnings"
+        return what or Misconduct("warning_filters")
     return what
 
 
@@ -99,30 +102,32 @@ def global_state() -> tuple[bytes, int]:
 
 def _conduct_forward(
     implementation: Implementation, op: Op, rounded: Case, exact: dict[str, Bounded], dtype: str
-) -> str:
-    operands, options, upstream = prepared(rounded, dtype, writeable=True)  # who writes into them is to be seen
+) -> Misconduct | None:
+    operands, options, upstream = prepared(rounded, dtype, writeable=True)  # a write into them is to be seen
     given = list(_arrays((operands, options, upstream)))
     before = [array.copy() for array in given]
     forward = implementation.forward(op.name)
     check_offer(forward, rounded)
     answer = forward(*op.arguments(operands), **options)
     Y, cache = (answer, ()) if not op.differentiable else answer
-    if _changed(given, before):
-        return "the forward changes its operands"
+    written = _changed_ones(given, before)
+    if written:
+        by_design = all(any(np.shares_memory(y, x) for y in _arrays(Y)) for x in written)
+        return Misconduct("in_place" if by_design else "changes_operands")
     if any(np.shares_memory(y, x) for y in _arrays(Y) for x in given):
-        return "an output shares memory with an operand"
+        return Misconduct("output_shares_memory")
     first = [array.copy() for array in _arrays((Y, cache))]
     other = {name: -0.7 * x if x.dtype.kind == "f" else x for name, x in operands.items()}
     elsewhere = forward(*op.arguments(other), **options)
     if op.differentiable:
         implementation.backward(op.name)(as_upstream(op, upstream), elsewhere[1])
     if _changed(list(_arrays((Y, cache))), first):
-        return "a later call changes what an earlier one answered or remembers"
+        return Misconduct("later_call_changes")
     again = forward(*op.arguments(operands), **options)
     if not _same(Y, again if not op.differentiable else again[0]):
-        return "the forward answers differently when called again"
+        return Misconduct("answers_differently")
     if not op.differentiable:
-        return ""
+        return None
     backward = implementation.backward(op.name)
 
     def between() -> None:
@@ -140,38 +145,68 @@ def _conduct_backward(
     cache: Any,
     given: list[Array],
     between: Callable[[], None],
-) -> str:
+) -> Misconduct | None:
     dY = as_upstream(op, upstream)
     remembered = list(_arrays(cache))
     before, cached = [array.copy() for array in given], [array.copy() for array in remembered]
     gradients = backward(dY, cache)
-    if _changed(given, before):
-        return "the backward changes an operand, an output or its upstream gradient"
-    if _changed(remembered, cached):
-        return "the backward changes its cache"
     answered = gradients_by_name(op, rounded, gradients)
     own = list(_arrays(answered))
+    written = _changed_ones(given, before)
+    if written:
+        upstreams = list(_arrays(upstream))
+        by_design = all(
+            any(x is each for each in upstreams) and any(np.shares_memory(x, g) for g in own) for x in written
+        )
+        return Misconduct("backward_in_place" if by_design else "backward_changes_operands")
+    accumulates = _accumulating(answered, lambda: gradients_by_name(op, rounded, backward(dY, cache)))
+    if accumulates:
+        return Misconduct("accumulates", accumulates)
+    if _changed(remembered, cached):
+        return Misconduct("backward_changes_cache")
     if any(np.shares_memory(g, x) for g in own for x in (*given, *remembered)):
-        return "a gradient shares memory with an operand, an output, the upstream gradient or the cache"
+        return Misconduct("gradient_shares_memory")
     if any(np.shares_memory(a, b) for i, a in enumerate(own) for b in own[:i]):
-        return "two gradients share memory"
+        return Misconduct("gradients_share_memory")
     first = [array.copy() for array in own]
     doubled = {name: -2.0 * value for name, value in upstream.items()}  # exact: only the backward's own rounding counts
     twofold = gradients_by_name(op, rounded, backward(as_upstream(op, doubled), cache))
     for (name, once), twice in zip(answered.items(), twofold.values(), strict=True):
         error = np.abs(twice.astype(ORACLE) + 2.0 * once.astype(ORACLE))
-        if bool((error > 4.0 * exact[name].budget()).any()):  # each of the two may err by its budget, times 2
-            return f"-2 times the upstream gradient does not give -2 times {name}"
+        allowed = exact[name].budget() if name in exact else 1e-3 * np.abs(once).max(initial=0.0)
+        if bool((error > 4.0 * allowed).any()):  # each of the two may err by its budget, times 2
+            return Misconduct("not_linear", name)
     if _changed(own, first):
-        return "a later call of the backward changes the gradients of an earlier one"
+        return Misconduct("later_backward_changes")
     between()
     if not _same(tuple(own), tuple(_arrays(backward(dY, cache)))):
-        return "the backward answers differently when called again"
+        return Misconduct("backward_answers_differently")
+    return None
+
+
+def _accumulating(first: dict[str, Array], again: Callable[[], dict[str, Array]]) -> str:
+    """The first gradient of which a second call of the backward adds a second one to the first, or nothing."""
+    once = {name: np.array(value) for name, value in first.items()}
+    twice = again()
+    for name, value in once.items():
+        second = np.asarray(twice.get(name))
+        if second.shape == value.shape and value.any() and np.isfinite(value).all() and _doubled(second, value):
+            return name
     return ""
 
 
+def _doubled(second: Array, first: Array) -> bool:
+    """Whether it is twice the first, rounding apart."""
+    return bool((np.abs(second - 2.0 * first) <= 1e-3 * np.abs(first)).all())
+
+
 def _changed(arrays: list[Array], before: list[Array]) -> bool:
-    return any(not np.array_equal(a, b, equal_nan=a.dtype.kind == "f") for a, b in zip(arrays, before, strict=True))
+    return bool(_changed_ones(arrays, before))
+
+
+def _changed_ones(arrays: list[Array], before: list[Array]) -> list[Array]:
+    pairs = zip(arrays, before, strict=True)
+    return [a for a, b in pairs if not np.array_equal(a, b, equal_nan=a.dtype.kind == "f")]
 
 
 def _same(one: Any, other: Any) -> bool:
@@ -240,6 +275,17 @@ def attempt(check: Callable[[], Any]) -> str:
     if isinstance(result, dict):
         return next((judgement.wrong for judgement in result.values() if judgement.wrong), "")
     return str(result or "")
+
+
+def misconduct(rule: Callable[[], Misconduct | None]) -> Misconduct | None:
+    """The rule of conduct that is broken, where the implementation may raise anything."""
+    try:
+        return rule()
+    except NotOffered:
+        return None
+    except BaseException as error:
+        reraise_interrupt(error)
+        return Misconduct("raises", error=one_line(error))
 
 
 def reraise_interrupt(error: BaseException) -> None:

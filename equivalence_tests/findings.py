@@ -104,6 +104,116 @@ SENTENCES: dict[str, Sentence] = {
         "it computes in {dtype} only; {other} is not checked",
         "solo calcula en {dtype}; {other} no se comprueba",
     ),
+    "too_few_judged": Sentence(
+        "special",
+        "{tensor} was judged in {judged} of {drawn} cases: the others ask for what it does not take",
+        "{tensor} se juzgó en {judged} de {drawn} casos: los demás piden lo que no acepta",
+    ),
+    "too_few_judged_ill": Sentence(
+        "special",
+        "{tensor} was judged in {judged} of {drawn} cases: in the others rounding errors are as large as the answer",
+        "{tensor} se juzgó en {judged} de {drawn} casos: en los demás el redondeo es tan grande como la respuesta",
+    ),
+    "convention_dtype": Sentence(
+        "convention",
+        "{tensors}: {got} where {expected} went in",
+        "{tensors}: {got} donde entró {expected}",
+    ),
+    "convention_axes": Sentence(
+        "convention",
+        "it takes operands with {lead} leading axes; here any number of them is taken",
+        "acepta operandos con {lead} ejes delanteros; aquí se acepta cualquier número",
+    ),
+    "convention_layout": Sentence(
+        "convention",
+        "heads are the third axis, {layout}; here they are the second",
+        "las cabezas son el tercer eje, {layout}; aquí son el segundo",
+    ),
+    "convention_columns": Sentence(
+        "convention",
+        "vectors are columns, (d, n); here they are rows, (n, d)",
+        "los vectores son columnas, (d, n); aquí son filas, (n, d)",
+    ),
+    "convention_middle": Sentence(
+        "convention",
+        "the batch is the second axis, (n, B, d); here it is the first",
+        "el lote es el segundo eje, (n, B, d); aquí es el primero",
+    ),
+    "convention_one_hot": Sentence(
+        "convention",
+        "targets are one-hot rows; here they are ids",
+        "los objetivos son filas one-hot; aquí son índices",
+    ),
+    "convention_mask_true": Sentence(
+        "convention",
+        "True in a mask hides a key; here it shows one",
+        "True en una máscara oculta una clave; aquí la muestra",
+    ),
+    "convention_epsilon": Sentence(
+        "convention",
+        "epsilon is {got}; here it is {expected}",
+        "epsilon es {got}; aquí es {expected}",
+    ),
+    "convention_gelu_form": Sentence(
+        "convention",
+        "gelu in its erf form, X Phi(X); here it is the tanh form",
+        "gelu en su forma erf, X Phi(X); aquí es la forma tanh",
+    ),
+    "convention_sum": Sentence(
+        "convention",
+        "the loss is a sum over the targets; here it is their mean",
+        "la pérdida es una suma sobre los objetivos; aquí es su media",
+    ),
+    "convention_mean_all": Sentence(
+        "convention",
+        "the loss is divided by the number of all targets, the ignored ones too; here by those that count",
+        "la pérdida se divide por el número de todos los objetivos, también los ignorados; aquí por los que cuentan",
+    ),
+    "convention_mean_batch": Sentence(
+        "convention",
+        "the loss is a sum divided by the size of the first axis; here by the number of targets",
+        "la pérdida es una suma dividida por el tamaño del primer eje; aquí por el número de objetivos",
+    ),
+    "convention_no_reduction": Sentence(
+        "convention",
+        "there is a loss for each target; here it is their mean",
+        "hay una pérdida por cada objetivo; aquí es su media",
+    ),
+    "convention_causal": Sentence(
+        "convention",
+        "it is always causal; here that is an option",
+        "siempre es causal; aquí eso es una opción",
+    ),
+    "convention_window": Sentence(
+        "convention",
+        "a query sees only keys from {behind} before it to {ahead} after it; here it sees them all",
+        "una consulta solo ve claves desde {behind} antes hasta {ahead} después; aquí las ve todas",
+    ),
+    "convention_alignment": Sentence(
+        "convention",
+        "causal with n != m: the last query sees the last key (bottom-right); here the first one the first (top-left)",
+        "causal con n != m: la última consulta ve la última clave (abajo a la derecha); aquí la primera ve la primera",
+    ),
+    "convention_fill": Sentence(
+        "convention",
+        "masked scores are filled with a finite number, so a query that sees no key gets an average of V; here it gets 0",
+        "las puntuaciones ocultas se llenan con un número finito: una consulta sin claves recibe una media de V; aquí, 0",
+    ),
+    "convention_in_place": Sentence(
+        "convention",
+        "it writes its answer into an array that it was given; here nothing that is given is changed",
+        "escribe su respuesta en un array que recibió; aquí no se cambia nada de lo recibido",
+    ),
+    "convention_backward_in_place": Sentence(
+        "convention",
+        "it writes its gradient into the upstream gradient; here nothing that is given is changed",
+        "escribe su gradiente en el gradiente que recibe; aquí no se cambia nada de lo recibido",
+    ),
+    "convention_accumulates": Sentence(
+        "convention",
+        "a second call of the backward adds to {tensor} of the first; here each call starts anew",
+        "una segunda llamada del paso hacia atrás suma a {tensor} de la primera; aquí cada llamada empieza de nuevo",
+    ),
     "edge": Sentence("special", "at an edge, {law}: {what}", "en un caso extremo, {law}: {what}"),
     "other_answer": Sentence(
         "conduct",

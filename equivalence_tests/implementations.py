@@ -200,7 +200,7 @@ def run(implementation: Implementation, op: Any, case: Case, dtype: str) -> Answ
 def run_pair(implementation: Implementation, op: Any, case: Case, dtype: str) -> Answer:
     forward = implementation.forward(op.name)
     check_offer(forward, case)
-    operands, options, upstream = prepared(case, dtype)
+    operands, options, upstream = prepared(case, dtype, case.writeable)
     if not op.differentiable:
         return named(op, case, forward(*op.arguments(operands), **options), ())
     Y, cache = forward(*op.arguments(operands), **options)

@@ -14,7 +14,7 @@ from equivalence_tests.findings import Finding
 from equivalence_tests.observe import Observation
 
 TOLD = 3  # findings that are printed, beside the worst element
-EXIT = {"agrees": 0, "wrong": 1, "not judged": 2}
+EXIT = {"agrees": 0, "wrong": 1, "not judged": 2, "another convention": 3}
 
 
 # The report's own words, by language.
@@ -23,6 +23,10 @@ WORDS: dict[str, dict[str, str]] = {
         "agrees": "coincide",
         "wrong": "está mal",
         "not judged": "no se pudo juzgar",
+        "another convention": "coincide, con otra convención",
+        "judged under": "juzgado con",
+        "judged": "juzgados",
+        "of": "de",
         "property": "propiedad",
         "cases": "casos",
         "verdict": "veredicto",
@@ -69,7 +73,12 @@ class Property:
 
 @dataclass(frozen=True)
 class Report:
-    """`verdict` is "agrees", "wrong" or "not judged". The first finding is the answer, the others support it."""
+    """`verdict` is "agrees", "another convention", "wrong" or "not judged".
+
+    The first finding is the answer, the others support it. `conventions` are those that the candidate follows instead of
+    the table's: everything was judged under them. `judged` says, for each tensor, in how many cases it was judged and how
+    many were drawn.
+    """
 
     candidate: str
     like: str
@@ -80,6 +89,8 @@ class Report:
     cases: int = 0
     rows: tuple[Property, ...] = ()
     findings: tuple[Finding, ...] = ()
+    conventions: tuple[Finding, ...] = ()
+    judged: dict[str, tuple[int, int]] = field(default_factory=dict)
     notes: tuple[Finding, ...] = ()
     not_checked: tuple[str, ...] = ()
     counterexample: Observation | None = None
@@ -106,6 +117,8 @@ class Report:
             "cases": self.cases,
             "properties": [vars(row) for row in self.rows],
             "findings": [finding.as_json() for finding in self.findings],
+            "conventions": [finding.as_json() for finding in self.conventions],
+            "judged": {name: list(counts) for name, counts in self.judged.items()},
             "notes": [finding.as_json() for finding in self.notes],
             "not_checked": list(self.not_checked),
             "files": list(self.files),
@@ -124,6 +137,8 @@ class Report:
             dtypes=tuple(told["dtypes"]),
             rows=tuple(Property(**row) for row in told["properties"]),
             findings=findings(told["findings"]),
+            conventions=findings(told["conventions"]),
+            judged={name: (judged, drawn) for name, (judged, drawn) in told["judged"].items()},
             notes=findings(told["notes"]),
             not_checked=tuple(told["not_checked"]),
             files=tuple(told["files"]),
@@ -150,7 +165,11 @@ def show(report: Report, console: Console, language: str = "en") -> None:
 
     style = {"agrees": "bold green", "wrong": "bold red"}.get(report.verdict, "bold yellow")
     like = f"--like {report.like}" if report.like else "--laws-only"
-    console.print(Text(f"{report.candidate} {like}: {word(report.verdict)}", style))
+    verdict = "agrees, with another convention" if report.verdict == "another convention" else report.verdict
+    verdict = verdict if language == "en" else word(report.verdict)
+    console.print(Text(f"{report.candidate} {like}: {verdict}", style))
+    for each in report.conventions:
+        console.print(Text(f"  ~ {each.say(language)} (--accept {each.numbers['accept']})"))
     show_findings(report.findings, console, language)
     if report.rows:
         table = Table(word("property"), word("cases"), word("verdict"), box=None, pad_edge=False, expand=False)
@@ -158,6 +177,9 @@ def show(report: Report, console: Console, language: str = "en") -> None:
         for row in report.rows:
             table.add_row(word(row.name), str(row.cases), _verdict(row, word), style="red" if row.wrong else "")
         console.print(table)
+    if report.judged:
+        counts = [f"{name} {judged} {word('of')} {drawn}" for name, (judged, drawn) in report.judged.items()]
+        console.print(Text(f"{word('judged')}: {', '.join(counts)}"))
     if report.not_checked:
         told = "not checked (its signature does not take them)" if language == "en" else word("not checked")
         console.print(Text(f"{told}: {', '.join(report.not_checked)}"))

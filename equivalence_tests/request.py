@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 from equivalence_tests.candidate import Candidate, Convention, adapt
+from equivalence_tests.conventions import MAKERS, of_codes, under
+from equivalence_tests.findings import Finding
 from equivalence_tests.loading import load_function
 
 
@@ -25,9 +28,21 @@ class Request:
     mask_true: str = "keeps"
     lead: int | None = None
     limit: float = 10.0
+    conventions: tuple[
+        tuple[str, dict[str, Any]], ...
+    ] = ()  # other ones that it was seen to follow, by name and numbers
 
     def candidate(self) -> Candidate:
         """ValueError, one line, if there is no such candidate."""
+        found = self._found()
+        return under(found, of_codes(found, self.conventions)) if self.conventions else found
+
+    def following(self, conventions: Sequence[Finding]) -> Request:
+        """The same candidate, judged under the conventions of a report."""
+        told = [(each.numbers["accept"], each.numbers) for each in conventions]
+        return replace(self, conventions=tuple(each for each in told if each[0] in MAKERS))
+
+    def _found(self) -> Candidate:
         if self.command:
             from equivalence_tests.files import command_candidate
 

@@ -16,6 +16,7 @@ from equivalence_tests.diagnosis.stagewise import stagewise
 from equivalence_tests.diagnosis.structure import accuracy, nonfinite, only_with, worst_element
 from equivalence_tests.findings import Finding
 from equivalence_tests.implementations import Implementation
+from equivalence_tests.misconduct import Misconduct
 from equivalence_tests.mistakes import Mistake
 from equivalence_tests.observe import Observation
 from equivalence_tests.ops import Op
@@ -29,7 +30,7 @@ LAST = ("first_wrong_stage", "wrong_stage")
 def explain(
     op: Op,
     seen: Sequence[Observation],
-    conduct: str = "",
+    conduct: Misconduct | None = None,
     broken_laws: Sequence[str] = (),
     library: Collection[Mistake] | None = None,
     implementation: Implementation | None = None,

@@ -8,30 +8,11 @@ from typing import Any
 from equivalence_tests.diagnosis.close import Seen
 from equivalence_tests.diagnosis.formula import tensor_stage
 from equivalence_tests.findings import Finding
+from equivalence_tests.misconduct import Misconduct
 from equivalence_tests.ops import Op
 
-CONDUCT_ES = {
-    "it prints": "imprime",
-    "it touches NumPy's global random state": "toca el estado aleatorio global de NumPy",
-    "it changes the filters of warnings": "cambia los filtros de avisos",
-    "the forward changes its operands": "el paso hacia adelante cambia sus operandos",
-    "an output shares memory with an operand": "una salida comparte memoria con un operando",
-    "a later call changes what an earlier one answered or remembers": "una llamada posterior cambia lo que respondió o "
-    "recuerda una anterior",
-    "the forward answers differently when called again": "el paso hacia adelante responde otra cosa al llamarlo de nuevo",
-    "the backward changes an operand, an output or its upstream gradient": "el paso hacia atrás cambia un operando, una "
-    "salida o el gradiente que recibe",
-    "the backward changes its cache": "el paso hacia atrás cambia su caché",
-    "a gradient shares memory with an operand, an output, the upstream gradient or the cache": "un gradiente comparte "
-    "memoria con un operando, una salida, el gradiente que recibe o la caché",
-    "two gradients share memory": "dos gradientes comparten memoria",
-    "a later call of the backward changes the gradients of an earlier one": "una llamada posterior del paso hacia atrás "
-    "cambia los gradientes de una anterior",
-    "the backward answers differently when called again": "el paso hacia atrás responde otra cosa al llamarlo de nuevo",
-}
 
-
-def contract(op: Op, seen: Sequence[Seen], conduct: str, broken_laws: Sequence[str]) -> list[Finding]:
+def contract(op: Op, seen: Sequence[Seen], conduct: Misconduct | None, broken_laws: Sequence[str]) -> list[Finding]:
     findings = _dtypes(op, seen) + _raised(seen, conduct)
     if conduct:
         findings.append(_conduct(conduct))
@@ -39,14 +20,9 @@ def contract(op: Op, seen: Sequence[Seen], conduct: str, broken_laws: Sequence[s
     return findings
 
 
-def side(conduct: str) -> str:
-    """The pass that misbehaves."""
-    backward = ("backward" in conduct or "gradient" in conduct) and not conduct.startswith("the forward")
-    return "backward" if backward else "forward"
-
-
-def _conduct(conduct: str) -> Finding:
-    return Finding("conduct", "", side(conduct), {"what": conduct, "what_es": CONDUCT_ES.get(conduct, conduct)})
+def _conduct(conduct: Misconduct) -> Finding:
+    said = {"what": conduct.say(), "what_es": conduct.say("es"), "rule": conduct.code}
+    return Finding("conduct", conduct.tensor, conduct.side, said)
 
 
 def _law(op: Op, law: str) -> Finding:
@@ -55,13 +31,13 @@ def _law(op: Op, law: str) -> Finding:
     return Finding("law_broken", op.outputs[0], op.outputs[0], {"law": said, "what": what or "broken"})
 
 
-def _raised(seen: Sequence[Seen], conduct: str) -> list[Finding]:
+def _raised(seen: Sequence[Seen], conduct: Misconduct | None) -> list[Finding]:
     raised = [each for each in seen if each.raised]
     if not raised:
         return []
     said = raised[0].observation.raised
     if all("read-only" in each.observation.raised for each in raised):
-        return [Finding("writes_into_input", "", side(conduct), {"error": said})]
+        return [Finding("writes_into_input", "", conduct.side if conduct else "forward", {"error": said})]
     return [Finding("raises", "", "", {"error": said, "cases": len(raised), "of": len(seen)})]
 
 

@@ -10,13 +10,13 @@ import numpy as np
 
 from equivalence_tests.arithmetic import PRECISIONS
 from equivalence_tests.cases import Case, SeededDraws, is_floating
-from equivalence_tests.checks import attempt, conduct, draw_case
+from equivalence_tests.checks import attempt, conduct, draw_case, misconduct
 from equivalence_tests.diagnosis.close import Seen
-from equivalence_tests.diagnosis.contract import side
 from equivalence_tests.diagnosis.match import ODD
 from equivalence_tests.findings import Finding
 from equivalence_tests.implementations import Answer, Implementation, run
 from equivalence_tests.laws import LAWS
+from equivalence_tests.misconduct import Misconduct
 from equivalence_tests.mistakes import MISTAKES, Mistake, as_implementation, quiet
 from equivalence_tests.mistakes.spanish import SPANISH
 from equivalence_tests.observe import observe
@@ -24,6 +24,7 @@ from equivalence_tests.ops import OPS, Op
 
 UNLIKE = 3.0  # what an extreme case counts in which the answers differ
 SIMILAR = 30.0  # times: errors that come of rounding are of one size, and no more can be asked of them
+AT_RANDOM = frozenset({"answers_differently", "backward_answers_differently"})
 MORE_CASES = 60  # drawn to tell those apart that are equal on what was seen
 MORE_SEED = 1_000_003  # cases that nobody has seen
 
@@ -70,7 +71,7 @@ class Library(Collection[Mistake]):
         self.answer(mistake, case, dtype)
         return _exception(self._answers[(mistake.id, id(case), dtype, False)][2])
 
-    def conduct(self, mistake: Mistake, seen: Sequence[Seen]) -> str:
+    def conduct(self, mistake: Mistake, seen: Sequence[Seen]) -> Misconduct | None:
         """The first rule of conduct that it breaks on these cases."""
         for each in seen:
             key = (mistake.id, id(each.case), each.observation.dtype, "conduct")
@@ -78,10 +79,11 @@ class Library(Collection[Mistake]):
                 o = each.observation
                 check = partial(conduct, as_implementation(mistake), OPS[mistake.op], o.case, o.exact, o.dtype)
                 with quiet():
-                    self._answers[key] = (each.case, attempt(check))
-            if self._answers[key][1]:
-                return str(self._answers[key][1])
-        return ""
+                    self._answers[key] = (each.case, misconduct(check))
+            found: Misconduct | None = self._answers[key][1]
+            if found is not None:
+                return found
+        return None
 
 
 def shake(case: Case, dtype: str, seed: int = 0) -> Case:
@@ -106,7 +108,7 @@ def shake(case: Case, dtype: str, seed: int = 0) -> Case:
 def known(
     op: Op,
     seen: Sequence[Seen],
-    said: str,
+    said: Misconduct | None,
     broken_laws: Sequence[str],
     library: Collection[Mistake] | None,
     implementation: Implementation | None,
@@ -119,7 +121,9 @@ def known(
         for mistake in own
         if mistake.op == op.name and (grade := _grade(own, mistake, seen)) is not None
     ]
-    if "differently" in said:  # it answers at random: what can be told is where it is wrong, and that it does so
+    if (
+        said is not None and said.code in AT_RANDOM
+    ):  # it answers at random: what can be told is where it is wrong, and that it does so
         graded += [(UNLIKE, m) for m in own if m.op == op.name and _as_random(own, m, seen, said)]
     values_wrong = any(each.raised or any(t.wrong for t in each.tensors.values()) for each in seen)
     if not values_wrong:
@@ -158,9 +162,10 @@ def _first_wrong(seen: Sequence[Seen]) -> str:
     return next((name for each in seen for name, tensor in each.tensors.items() if tensor.wrong), "")
 
 
-def _as_random(library: Library, mistake: Mistake, seen: Sequence[Seen], said: str) -> bool:
+def _as_random(library: Library, mistake: Mistake, seen: Sequence[Seen], said: Misconduct) -> bool:
     """Whether a mistake behaves so too, and is wrong in the same tensors of (nearly) the same cases."""
-    if side(library.conduct(mistake, seen)) != side(said) or not library.conduct(mistake, seen):
+    own = library.conduct(mistake, seen)
+    if own is None or own.side != said.side:
         return False
     alike = 0
     for each in seen:
@@ -255,7 +260,7 @@ def _of_one_size(seen: Seen, name: str, theirs: Any, shaken: Any) -> bool:
 
 
 def _by_conduct(
-    op: Op, library: Library, graded: Any, seen: Sequence[Seen], said: str, broken_laws: Sequence[str]
+    op: Op, library: Library, graded: Any, seen: Sequence[Seen], said: Misconduct | None, broken_laws: Sequence[str]
 ) -> list[tuple[float, Mistake]]:
     """All values are right: those that behave so, or break the same laws."""
     if said:

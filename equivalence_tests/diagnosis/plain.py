@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from equivalence_tests.arithmetic import Array, Precision
+from equivalence_tests.arithmetic import Array, Precision, erf
 from equivalence_tests.cases import Case, is_floating
 from equivalence_tests.ops import Op
 from equivalence_tests.stages import Stages
@@ -92,6 +92,9 @@ class Plain:
 
     def tanh(self) -> Any:
         return self._new(np.tanh(self.value))
+
+    def erf(self) -> Any:
+        return self._new(erf(self.value))
 
     def moved(self, move: Callable[[Array], Array]) -> Any:
         return self._new(move(self.value))

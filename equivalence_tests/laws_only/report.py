@@ -65,7 +65,9 @@ class LawsReport:
         )
         first = sorted(self.findings, key=lambda finding: ORDER.index(finding.code) if finding.code in ORDER else -1)
         cases = max((row.of for row in self.rows), default=0)
-        return Report(candidate, "", "", self.witness, verdict, (), cases, rows, tuple(first), (), self.not_checked)
+        return Report(
+            candidate, "", "", self.witness, verdict, (), cases, rows, tuple(first), not_checked=self.not_checked
+        )
 
     def say(self, language: str = "en") -> str:
         lines = [row.say(language) for row in self.rows]

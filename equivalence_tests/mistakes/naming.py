@@ -21,13 +21,14 @@ from rich.console import Console
 
 from equivalence_tests.arithmetic import PRECISIONS
 from equivalence_tests.cases import Case
-from equivalence_tests.checks import attempt, conduct, draw_case
+from equivalence_tests.checks import attempt, conduct, draw_case, misconduct
 from equivalence_tests.diagnosis import Library, explain
 from equivalence_tests.diagnosis.close import Seen
 from equivalence_tests.diagnosis.known import answered_alike, known, shake
 from equivalence_tests.findings import Finding
 from equivalence_tests.implementations import Answer, Implementation, run
 from equivalence_tests.judge import judge
+from equivalence_tests.misconduct import Misconduct
 from equivalence_tests.mistakes import MISTAKES, Mistake, as_implementation, quiet
 from equivalence_tests.mistakes.held_out import HELD_OUT
 from equivalence_tests.mistakes.matrix import REFERENCE, row_of
@@ -118,15 +119,15 @@ def _observe(implementation: Implementation, op: Op, seed: int, index: int, dtyp
     return Observation(index, dtype, rounded, exact, answer, judge(answer, exact, PRECISIONS[dtype]))
 
 
-def conduct_of(mistake: Mistake, seed: int = 0) -> str:
+def conduct_of(mistake: Mistake, seed: int = 0) -> Misconduct | None:
     op, implementation = OPS[mistake.op], as_implementation(mistake)
     for index in range(CONDUCT_CASES):
         for dtype in DTYPES:
             rounded, exact = _case(op.name, seed, index, dtype)
-            said = attempt(partial(conduct, implementation, op, rounded, exact, dtype))
+            said = misconduct(partial(conduct, implementation, op, rounded, exact, dtype))
             if said:
                 return said
-    return ""
+    return None
 
 
 def naming_of(mistake: Mistake, library: Library) -> Naming:

@@ -16,6 +16,7 @@ from equivalence_tests.diagnosis.editing import Edit, Editing, Hypothesis
 from equivalence_tests.diagnosis.plain import evaluate
 from equivalence_tests.findings import LANGUAGES
 from equivalence_tests.implementations import Implementation
+from equivalence_tests.misconduct import Misconduct
 from equivalence_tests.mistakes import MISTAKES, quiet
 from equivalence_tests.mistakes.naming import naming_of
 from equivalence_tests.mistakes.vocabulary import KINDS, STAGES
@@ -318,7 +319,7 @@ def test_exceptions_dtypes_and_shapes():
 
 
 def test_conduct_is_said_when_the_values_are_right():
-    findings = diagnosed("tanh", seen_of("tanh"), conduct="the backward changes its cache")
+    findings = diagnosed("tanh", seen_of("tanh"), conduct=Misconduct("backward_changes_cache"))
     assert [(f.code, f.stage, f.kind) for f in findings] == [("conduct", "backward", "conduct")]
     assert findings[0].say("es") == "el paso hacia atrás cambia su caché"
 
