@@ -31,7 +31,6 @@ NAMES = (
     "fill",
     "in-place",
     "accumulates",
-    "upstream",
 )
 MOST = 4  # conventions that one candidate departs from
 FEW = 3  # wrong cases that a convention must explain before it is asked about the others
@@ -97,6 +96,17 @@ def establish(candidate: Candidate, pool: Sequence[tuple[int, str]], look: Look)
         if best is None:
             break
         _, candidate, seen = best
+    return _needed(candidate, seen, pool, look)
+
+
+def _needed(candidate: Candidate, seen: list[Observation], pool: Sequence[tuple[int, str]], look: Look) -> Candidate:
+    """The candidate without the conventions that a later one made needless."""
+    for habit in candidate.habits[:-1]:
+        fewer = under(candidate, [each for each in candidate.habits if each is not habit])
+        after = look(fewer, pool)
+        shown = habit.measured and any(each.name == habit.name and each.measured for each in _guesses(fewer, after))
+        if not shown and _wrong(after) <= _wrong(seen):
+            candidate = fewer
     return candidate
 
 
@@ -121,7 +131,7 @@ def _gain(habit: Habit, before: Sequence[Observation], after: Sequence[Observati
     count = sum(not v.wrong for each in after for v in each.verdicts.values())
     if mended:
         return 10_000 * len(mended) + count + 1
-    fit = habit.arrays and not all(_fits(each) for each in before) and all(_fits(each) for each in after)
+    fit = habit.arrays and not all(arrays.fits(each) for each in before) and all(arrays.fits(each) for each in after)
     return count + 1 if fit else 0
 
 
@@ -132,11 +142,3 @@ def _wrong(seen: Sequence[Observation]) -> set[tuple[str, str]]:
         names = each.exact if each.answer is None else [n for n, v in each.verdicts.items() if v.wrong]
         found |= {(each.dtype, name) for name in names}
     return found
-
-
-def _fits(each: Observation) -> bool:
-    """Whether it answered, every tensor in its shape."""
-    answer = each.answer
-    return answer is not None and all(
-        n in answer and answer[n].value.shape == t.value.shape for n, t in each.exact.items()
-    )

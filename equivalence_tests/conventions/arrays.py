@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +14,7 @@ from equivalence_tests.cases import Case
 from equivalence_tests.conventions.habit import Habit
 from equivalence_tests.implementations import Answer, NotOffered, Tensor
 from equivalence_tests.laws.patterns import PATTERNS, Pattern
+from equivalence_tests.observe import Observation
 from equivalence_tests.ops import OPS, Op
 
 WIDER = {"float32": ("float64",), "float16": ("float32", "float64"), "bfloat16": ("float32", "float64")}
@@ -170,7 +171,7 @@ def in_place(candidate: Candidate, numbers: dict[str, Any]) -> Habit:
     return Habit("in-place", "convention_in_place", numbers, sent=sent)
 
 
-def guesses(candidate: Candidate, seen: Any) -> Iterator[Habit]:
+def guesses(candidate: Candidate, seen: Sequence[Observation]) -> Iterator[Habit]:
     """Those that may explain what was seen."""
     op, convention = candidate.op.name, candidate.convention
     for wanted in WIDER:
@@ -187,18 +188,37 @@ def guesses(candidate: Candidate, seen: Any) -> Iterator[Habit]:
     if op not in PATTERNS:
         return
     free = convention.lead is None and convention.layout == "any"
-    if free and op not in ("relu", "tanh", "gelu", "dropout", "embedding", "multi_head_attention"):
+    own_axis = "axis" in candidate.plan.names.values()  # it says itself over which axis it goes
+    if free and not own_axis and op not in ("relu", "tanh", "gelu", "dropout", "embedding", "multi_head_attention"):
         yield from (columns(candidate, {"vectors": way}) for way in ("columns", "rows"))
     if free and any(_of_tokens(letters) for letters in PATTERNS[op].operands.values()):
         yield middle(candidate, {})
     if op == "attention" and free:
         yield heads_third(candidate, {"layout": "(B, n, H, c)"})
     if free and _has_leading(op):
-        yield from (axes(candidate, {"lead": lead}) for lead in (0, 1, 2))
+        yield from (axes(candidate, {"lead": lead}) for lead in (0, 1, 2) if _refuses_others(lead, seen))
     if op == "cross_entropy":
         yield one_hot(candidate, {})
     if "mask" in candidate.plan.names.values() and convention.mask_true == "keeps":
         yield mask_true(candidate, {})
+
+
+def _refuses_others(lead: int, seen: Sequence[Observation]) -> bool:
+    """Whether it shows that it is made for so many leading axes: with others it raises, or answers in another shape.
+
+    Code of (N, d), one leading axis, may take a third axis in silence. Without this a mistake that does not show where
+    there are no leading axes (a maximum over the whole array) would be a convention.
+    """
+    misfits = [not fits(each) for each in seen if each.wrong]
+    return any(misfits) if lead == 1 else all(misfits)
+
+
+def fits(each: Observation) -> bool:
+    """Whether it answered, every tensor in its shape."""
+    answer = each.answer
+    return answer is not None and all(
+        name in answer and answer[name].value.shape == truth.value.shape for name, truth in each.exact.items()
+    )
 
 
 def _has_leading(op: str) -> bool:

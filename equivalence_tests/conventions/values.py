@@ -73,8 +73,8 @@ def measured_epsilon(seen: Sequence[Observation]) -> float | None:
             continue
         k = (rows[high] - rows[low]) / (var[high] - var[low])
         own = rows[low] - k * var[low]
-        for value in (*EPSILONS, 1e-5):
-            if value and abs(own - value) < 0.02 * value:
+        for value in (*EPSILONS, 1e-5):  # a factor beside the variance alone, or before the root
+            if value and min(abs(own - value), abs(own / k - value)) < 0.02 * value:
                 found[value] = found.get(value, 0) + 1
     best = max(found, key=lambda value: found[value], default=1e-5)
     return None if best == 1e-5 or found[best] < 3 else best
