@@ -105,7 +105,7 @@ def _row_losses(
         sums.append(Z @ np.ones(stop - start, Z.dtype))
     T = np.array(tops)
     top = T.max(0)
-    factors = np.exp(T - top)
+    factors: Array = np.exp(T - top)
     total = (factors * np.array(sums)).sum(0)
     losses[rows] = np.log(total) - (of_target - top)
     factors /= total

@@ -178,7 +178,9 @@ def backward(heads: Heads, grads: Gradients, tiles: list[slice], options: Option
                 D *= kept
                 D -= delta[..., None]
             if step.any():
-                _settle(D, np.nonzero(step[..., None] & (A == 1.0)), dc, V[..., keys, :], C[..., rows, :], options, kept)
+                _settle(
+                    D, np.nonzero(step[..., None] & (A == 1.0)), dc, V[..., keys, :], C[..., rows, :], options, kept
+                )
             D *= A
             if kept is not None:
                 A *= options.grown
@@ -192,8 +194,8 @@ def backward(heads: Heads, grads: Gradients, tiles: list[slice], options: Option
 def _settle(
     D: Array, index: tuple[Array, ...], dc: Array, V: Array, C: Array, options: Options, kept: Array | None
 ) -> None:
-    """D = dA - delta as dC (V - C) where one key has all the weight of its row: there C is V to the last bit, and two products
-    that differ by their rounding alone would leave it, for large queries and keys to multiply.
+    """D = dA - delta as dC (V - C) where one key has all the weight of its row: there C is V to the last bit, and two
+    products would differ by their rounding alone, which large queries and keys multiply.
     """
     *row, key = index
     rows = tuple(row)
