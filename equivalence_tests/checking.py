@@ -24,6 +24,7 @@ from equivalence_tests.cases import Case, SeededDraws
 from equivalence_tests.checks import attempt, conduct
 from equivalence_tests.findings import Finding
 from equivalence_tests.implementations import Answer, NotOffered
+from equivalence_tests.judge import STORED_LOG_SUM_EXP
 from equivalence_tests.laws import LAWS
 from equivalence_tests.laws.patterns import PATTERNS
 from equivalence_tests.observe import Observation, observe
@@ -135,6 +136,9 @@ class _Examination:
         said = again.say() if again else ""
         rows.append(Property("answers the same in another order", self._replayed, int(bool(again)), said))
         wrong = [each for each in self.seen if each.wrong]
+        tolerated = sum(bool(each.tolerated) for each in self.seen)
+        if tolerated:
+            self.notes.append(Finding(STORED_LOG_SUM_EXP, numbers={"cases": tolerated, "of": len(self.seen)}))
         failed = bool(wrong or behaviour.what or [law for law in broken if law[0] not in self._edges()] or again)
         findings = self._explained(wrong, behaviour.what, broken, again) if failed else []
         counterexample = self._shrunk(wrong[0]) if wrong else None

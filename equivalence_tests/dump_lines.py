@@ -15,7 +15,8 @@ import numpy as np
 from equivalence_tests import budgets
 from equivalence_tests.arithmetic import ORACLE, Array, Bounded
 from equivalence_tests.ops import Op
-from equivalence_tests.stages import dropped
+from equivalence_tests.row_budgets import log_softmax_of, softmax_over
+from equivalence_tests.stages import STORED, dropped
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,7 @@ def _attention(names: list[str], options: dict[str, Any]) -> list[Line]:
         return with_infinities(Bounded(np.where(allowed, S.value, -np.inf), S.precision), S.error)
 
     def weights(S: Bounded) -> Bounded:
-        return budgets._softmax_over(S, ~np.isneginf(S.value))
+        return softmax_over(S, ~np.isneginf(S.value))
 
     def dropout(A: Bounded) -> Bounded:
         links: Bounded = dropped(A, keep, p)  # A itself without a mask, unless somebody dropped unasked
@@ -311,7 +312,7 @@ def _cross_entropy(names: list[str], options: dict[str, Any]) -> list[Line]:
         return ((P - onehot.astype(np.float64)) * (dloss / M)).where(counted[..., None])
 
     return [
-        Line(("log P",), ("logits",), budgets._log_softmax),
+        Line(("log P",), ("logits",), lambda logits: log_softmax_of(logits, STORED)),
         Line(("loss",), ("log P", "targets"), loss, hidden=("count",)),
         Line(("P",), ("log P",), lambda log_P: log_P.exp()),
         _one("dlogits", "P targets dloss", back, hidden="count"),

@@ -104,6 +104,13 @@ SENTENCES: dict[str, Sentence] = {
         "it computes in {dtype} only; {other} is not checked",
         "solo calcula en {dtype}; {other} no se comprueba",
     ),
+    "stored_log_sum_exp": Sentence(
+        "precision",
+        "it agrees as a recomputation from a stored log-sum-exp ({cases} of {of} cases exceed the ordinary budget and keep "
+        "the wider one): digits are lost where scores are large",
+        "concuerda como recálculo a partir de un log-sum-exp guardado ({cases} de {of} casos exceden el margen ordinario y "
+        "respetan el más amplio): se pierden cifras donde las puntuaciones son grandes",
+    ),
     "edge": Sentence("special", "at an edge, {law}: {what}", "en un caso extremo, {law}: {what}"),
     "other_answer": Sentence(
         "conduct",

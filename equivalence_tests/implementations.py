@@ -46,6 +46,7 @@ class Implementation:
     answers: Callable[[Any, Case, str], Answer] | None = (
         None  # of an op, a case and a dtype: what has no function to call
     )
+    ordinary: bool = False  # held to the ordinary budget: it is not to recompute anything from a stored log-sum-exp
 
     @property
     def label(self) -> str:
@@ -63,6 +64,10 @@ class Implementation:
         return function
 
 
+# Ours, but for torch's fused kernels, which store one number a row (see test_cases).
+ORDINARY = ("reference_numpy", "reference_numpy.fast", "torch_impl")
+
+
 def load(name: str, device: str = "cpu") -> Implementation:
     """An implementation by its module's name. ValueError if there is no such module or device."""
     if not all(part.isidentifier() for part in name.split(".")):
@@ -78,7 +83,8 @@ def load(name: str, device: str = "cpu") -> Implementation:
     if pairs and device != "cpu":
         raise ValueError(f"--device: {name} is NumPy and runs on cpu, got {device}")
     check_device(device)
-    return Implementation(name, module, pairs, ("float64", "float32") if pairs else tuple(PRECISIONS), device)
+    dtypes = ("float64", "float32") if pairs else tuple(PRECISIONS)
+    return Implementation(name, module, pairs, dtypes, device, ordinary=name in ORDINARY)
 
 
 def one_line(error: BaseException) -> str:
