@@ -30,6 +30,8 @@ SPANISH: dict[str, str] = {
     "S13": "El backward supone que dY suma 1.",
     "S14": "dY se suma sobre todo el arreglo.",
     "S15": "Se usa el backward de softmax.",
+    "S16": "La búsqueda del máximo empieza en -999999.",
+    "S17": "La búsqueda del máximo empieza en -10000.",
     # layer_norm
     "M050": "Epsilon se suma a la desviación, fuera de la raíz.",
     "LNM-02c": "Se toma la raíz de la desviación más epsilon.",
@@ -103,6 +105,7 @@ SPANISH: dict[str, str] = {
     "A17": "Los enlaces conservados se reajustan para que sumen 1.",
     "A18": "Los enlaces se eliminan antes del softmax.",
     "A19": "El dropout actúa sobre el contexto en lugar de sobre A.",
+    "A20": "La búsqueda del máximo de una fila empieza en -10000.",
     "BRD-02": "Los ejes de tamaño 1 se suprimen.",
     "M095b": "K se lee en el orden de la memoria.",
     "POS-06": "Se acepta una máscara o un sesgo cuyo eje de claves mide 1.",
@@ -139,6 +142,7 @@ SPANISH: dict[str, str] = {
     "B17": "dV se suma sobre el lote y las cabezas.",
     "B18": "A se vuelve a calcular como exp(S - L), y la L de una fila vacía es -inf.",
     "B19": "A se vuelve a calcular sin restar el máximo.",
+    "B20": "A se vuelve a calcular y se enmascara con un producto.",
     # simple_attention, self_attention, multi_head_attention
     "H01": "Las puntuaciones se escalan por 1/sqrt(d).",
     "H02": "La softmax recorre las columnas.",
@@ -207,6 +211,8 @@ SPANISH: dict[str, str] = {
     "C15": "Se resta 1 en la columna de cada objetivo en todas las filas.",
     "C16": "P - onehot pasa además por el backward del softmax.",
     "C17": "El 1 se resta en la P guardada.",
+    "C18": "La búsqueda del máximo empieza en -10000.",
+    "C19": "El objetivo one-hot se multiplica por log P.",
     # embedding
     "M081": "dweight[ids] += dY: de los ids repetidos queda uno solo.",
     "E02": "Las repeticiones se acumulan entre secuencias, pero no dentro de una.",
