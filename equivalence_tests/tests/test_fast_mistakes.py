@@ -70,6 +70,9 @@ MISTAKES = {
     "an empty row keeps a maximum of -inf": ("_tiles", "    top[np.isneginf(top)] = 0.0\n", "", ATTENTION),
     "a weight is not divided by its row's sum": (
         "_tiles", "np.divide(1.0, total, out=share[..., rows])", "share[..., rows] = 1.0", ATTENTION),
+    "a row's maximum and sum are one number": (
+        "_tiles", "tops[..., rows] = top\n    np.divide(1.0, total, out=share[..., rows])",
+        "tops[..., rows] = top + np.log(total)\n    share[..., rows] = 1.0", ATTENTION),
     "the sum of a row whose maximum is replaced stays": (
         "_tiles", "    total[sunk] *= math.exp(SMALL_SCORE)\n", "", ATTENTION),
     "dropout does not grow what it keeps": ("_tiles", "acc *= options.grown", "acc *= 1.0", ATTENTION),
@@ -159,6 +162,10 @@ MISTAKES = {
     "tanh's slope is 1 - Y": ("activations", "np.multiply(y, y, out=dx)", "np.copyto(dx, y)", ("tanh",)),
     "relu has a slope at 0": ("activations", "_rows.select(dx, y > 0.0)", "_rows.select(dx, y >= 0.0)", ("relu",)),
     "dropout shrinks what it keeps": ("dropout", "1.0 / (1.0 - p)", "1.0 - p", ("dropout",)),
+    "the maximum and the sum of a row of logits are one number": (
+        "cross_entropy", "CrossEntropyCache(logits, top, sums,",
+        "CrossEntropyCache(logits, top + np.log(sums), sums / sums,",
+        ("cross_entropy",)),
     "the loss's gradient forgets the maximum": (
         "cross_entropy", "np.subtract(Z[rows], top[rows][:, None], out=d)", "np.copyto(d, Z[rows])", ("cross_entropy",)),
     "dbias is of the first row": ("linear", "np.ones(len(rows), rows.dtype) @ rows", "rows[0].copy()", ("linear",)),
