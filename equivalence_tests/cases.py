@@ -301,9 +301,8 @@ def attention(draws: Draws, hard: bool) -> Case:
 
 
 def _equal_scores(draws: Draws, Q: Array, K: Array) -> dict[str, Array]:
-    """Rows of equal scores, 0 or huge, without a rounding: with a bias the sum is the bias, without one only the sum of the
-    exponentials is left."""
-    size = draws.choice((0.0, 2.0**4, 2.0**7, 2.0**10))  # scores of 256 c to 2^20 c before they are scaled
+    """Rows of equal huge scores without a rounding: only the sum of the exponentials is left."""
+    size = draws.choice((2.0**4, 2.0**7, 2.0**10))  # scores of 256 c to 2^20 c before they are scaled
     rows = draws.rng.choice([1.0, -1.0, 0.5], (*Q.shape[:-1], 1))
     return {"Q": np.broadcast_to(rows * size, Q.shape).copy(), "K": np.full(K.shape, size)}
 

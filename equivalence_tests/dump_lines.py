@@ -15,7 +15,7 @@ import numpy as np
 from equivalence_tests import budgets
 from equivalence_tests.arithmetic import ORACLE, Array, Bounded
 from equivalence_tests.ops import Op
-from equivalence_tests.row_budgets import log_softmax_of, softmax_over
+from equivalence_tests.row_budgets import exact_product, log_softmax_of, softmax_over
 from equivalence_tests.stages import STORED, dropped
 
 
@@ -104,6 +104,8 @@ def _attention(names: list[str], options: dict[str, Any]) -> list[Line]:
         S: Bounded = Omega * scale_of(Q)
         terms = np.abs(Q.value).astype(np.float64) @ np.abs(K.mT.value).astype(np.float64)
         S.error = S.error + 2.0 * Q.precision.unit * abs(float(scale_of(Q))) * terms  # it may stand on Q, or on K
+        exact = exact_product(Q, K.mT, scale_of(Q)) & np.isfinite(S.error)
+        S.error = np.where(exact, Q.precision.tiny, S.error)
         return S
 
     def masked(S: Bounded, bias: Bounded | None = None) -> Bounded:
@@ -204,7 +206,7 @@ def _softmax(names: list[str], options: dict[str, Any]) -> list[Line]:
     def back(A: Bounded, dA: Bounded) -> Bounded:
         return A * (dA - (A * dA).sum(axis, keepdims=True))
 
-    return [_one("A", "X", lambda X: budgets.softmax(X, X, axis)["A"]), _one("dX", "A dA", back)]
+    return [_one("A", "X", lambda X: budgets.softmax(X, X, axis, STORED)["A"]), _one("dX", "A dA", back)]
 
 
 def _log_softmax(names: list[str], options: dict[str, Any]) -> list[Line]:
@@ -213,7 +215,7 @@ def _log_softmax(names: list[str], options: dict[str, Any]) -> list[Line]:
     def back(Y: Bounded, dY: Bounded) -> Bounded:
         return (-(Y.exp() * dY.sum(axis, keepdims=True))).plus(dY, Y.value.shape[axis])
 
-    return [_one("Y", "X", lambda X: budgets.log_softmax(X, X, axis)["Y"]), _one("dX", "Y dY", back)]
+    return [_one("Y", "X", lambda X: budgets.log_softmax(X, X, axis, STORED)["Y"]), _one("dX", "Y dY", back)]
 
 
 def _layer_norm(names: list[str], options: dict[str, Any]) -> list[Line]:

@@ -211,8 +211,10 @@ def _attention(
     def backward(dY: Number) -> tuple[Number, Params]:
         # What keeps no A makes it anew: the 0 between the two lets either. In half precision the scores are rounded as
         # coarsely as a log-sum-exp: there is one budget for both.
-        anew = _recomputed if stage.stored or X.half else _softmax
-        again = A if stage.edited else A + (anew(scaled, allowed) - A)
+        again = A
+        if not stage.edited:
+            anew = _recomputed if stage.stored or X.half else _softmax
+            again = A + (anew(scaled, allowed) - A)
         again_Z = AZ if stage.edited else dropped(again, keep, config.dropout)
         dC = _split(dY @ Wo, heads)
         dA = stage.dropout("dA", dC @ V.mT, keep, config.dropout)
