@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from equivalence_tests.digits import apart
+
 LANGUAGES = ("en", "es")
+LARGEST = 1e100  # a larger share is one of a budget of next to nothing
 
 
 @dataclass(frozen=True)
@@ -28,7 +31,7 @@ class Finding:
     def say(self, language: str = "en") -> str:
         """The sentence, with the evidence behind it. KeyError for a language that is not in LANGUAGES."""
         sentence = {"en": SENTENCES[self.code].en, "es": SENTENCES[self.code].es}[language]
-        shown = {name: _shown(value) for name, value in self.numbers.items()}
+        shown = {name: _shown(name, self.numbers) for name in self.numbers}
         factor, named = shown.get("factor", ""), shown.get("named", "")
         shown["amount"] = factor if factor == named else f"{factor} = {named}"
         term = shown.get("term", self.stage)
@@ -55,10 +58,16 @@ class Sentence:
     es: str
 
 
-def _shown(value: Any) -> str:
-    if isinstance(value, float) and abs(value) > 1e100:  # over a budget of next to nothing
+def _shown(name: str, numbers: dict[str, Any]) -> str:
+    """A number with as many digits as tell it from the others of its finding, and from 1: what is 1 times is right."""
+    value = numbers[name]
+    if not isinstance(value, float):
+        return str(value)
+    if name == "share" and value > LARGEST:
         return "∞"
-    return f"{value:.5g}" if isinstance(value, float) else str(value)
+    if name == "digits":
+        return f"{value:.0f}"
+    return apart(value, 1.0, *(other for other in numbers.values() if isinstance(other, float)))
 
 
 SENTENCES: dict[str, Sentence] = {

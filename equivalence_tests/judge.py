@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from equivalence_tests.arithmetic import ORACLE, Bounded, Precision
+from equivalence_tests.digits import side_by_side
 from equivalence_tests.implementations import Answer, Tensor
 
 
@@ -70,8 +71,7 @@ def judge_tensor(name: str, got: Tensor, truth: Bounded, precision: Precision) -
     if worst > 1.0:
         at = np.unravel_index(int(share.argmax()), share.shape)
         where = f"[{', '.join(str(int(i)) for i in at)}]" if at else ""
-        text = (
-            f"{name}{where} is {float(value[at]):.9g}, expected {float(exact[at]):.9g} within {float(budget[at]):.2g}"
-        )
+        came, expected = side_by_side(float(value[at]), float(exact[at]), digits=9)
+        text = f"{name}{where} is {came}, expected {expected} within {float(budget[at]):.2g}"
         return Judgement(f"{text} ({worst:.3g} times the budget)", worst, units, condition, ill)
     return Judgement("", worst, units, condition, ill)

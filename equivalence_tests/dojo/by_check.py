@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from equivalence_tests.arithmetic import PRECISIONS, Array
+from equivalence_tests.digits import side_by_side
 from equivalence_tests.dojo.by_op import READABLE, described, readable
 from equivalence_tests.dojo.measured import (
     budgets,
@@ -139,7 +140,8 @@ def _told(place: str, got: Array, right: Array, wrong: Array, call: Call) -> Ver
     error = np.where(wrong, np.nan_to_num(np.abs(got - right), nan=np.inf), -1.0)
     at = np.unravel_index(int(error.argmax()), error.shape)
     index = f"[{', '.join(str(int(i)) for i in at)}]" if at else ""
-    numbers = {"place": place + index, "got": f"{float(got[at]):.6g}", "expected": f"{float(right[at]):.6g}"}
+    mine, theirs = side_by_side(float(got[at]), float(right[at]), digits=6)
+    numbers = {"place": place + index, "got": mine, "expected": theirs}
     return Verdict("differs", numbers, example=_example(place, got, right, wrong, call))
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from equivalence_tests.arithmetic import ORACLE, ORACLE_UNIT, PRECISIONS, Array, round_to
 from equivalence_tests.cases import Case, Draws
+from equivalence_tests.digits import side_by_side
 from equivalence_tests.implementations import Implementation, run
 from equivalence_tests.ops import OPS
 
@@ -74,7 +75,8 @@ def differs(what: str, got: Array, expected: Any, budget: Any) -> str:
         return ""
     at = np.unravel_index(int(np.where(wrong, np.nan_to_num(excess, nan=np.inf), -np.inf).argmax()), got.shape)
     where = f"[{', '.join(str(int(i)) for i in at)}]" if at else ""
-    return f"{what}{where} is {float(got[at]):.9g}, expected {float(expected[at]):.9g} within {float(allowed[at]):.2g}"
+    mine, right = side_by_side(float(got[at]), float(expected[at]), digits=9)
+    return f"{what}{where} is {mine}, expected {right} within {float(allowed[at]):.2g}"
 
 
 def unequal(what: str, got: Array, expected: Any) -> str:
