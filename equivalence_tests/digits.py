@@ -6,6 +6,9 @@ from collections.abc import Iterable
 
 EXACT = 17  # significant digits that tell any two numbers of float64 apart
 
+WHOLE = 1e6  # numbers below it may be mistaken for whole ones
+ROUNDED = 1e-9  # what is nearer to a whole number is that number, rounded
+
 
 def apart(value: float, *others: float, digits: int = 5) -> str:
     """`value` with `digits` significant digits, or with as many more as tell it from each of `others` that is not equal.
@@ -15,9 +18,11 @@ def apart(value: float, *others: float, digits: int = 5) -> str:
     return f"{value + 0.0:.{_enough(value, others, digits)}g}"
 
 
-def side_by_side(one: float, other: float, digits: int = 5) -> tuple[str, str]:
-    """Both numbers, with as many digits as tell them apart."""
-    return apart(one, other, digits=digits), apart(other, one, digits=digits)
+def side_by_side(wrong: float, right: float, digits: int = 5) -> tuple[str, str]:
+    """Both numbers, with as many digits as tell them apart; a wrong 0.9999999 is not printed as 1 either."""
+    whole = float(round(wrong)) if abs(wrong) < WHOLE else wrong
+    whole = wrong if abs(wrong - whole) < ROUNDED else whole
+    return apart(wrong, right, whole, digits=digits), apart(right, wrong, digits=digits)
 
 
 def _enough(value: float, others: Iterable[float], digits: int) -> int:

@@ -1,28 +1,55 @@
-"""Laws and known mistakes of the parts that are katas, said in Spanish. Names of arguments stay as they are in the code."""
+"""The parts that are katas: their laws in English and Spanish, their known mistakes in Spanish. Names of arguments stay."""
 
 from __future__ import annotations
 
-LAWS_ES: dict[str, str] = {
-    "gives_the_right_values_of_small_cases": "Da los valores correctos en casos pequeños",
-    "updates_the_arrays_that_it_is_given": "Actualiza los propios arreglos que recibe",
-    "leaves_the_gradients_alone": "No toca los gradientes",
-    "keeps_everything_in_the_state": "Guarda todo lo que necesita en el estado",
-    "treats_every_tensor_as_if_it_were_alone": "Trata cada tensor como si estuviera solo",
-    "follows_the_equations": "Sigue las ecuaciones",
-    "clips_by_one_norm_over_all": "Recorta con una sola norma, la de todos los gradientes",
-    "gives_the_right_values_of_a_report": "Da los valores correctos de un caso conocido",
-    "leaves_small_gradients_as_they_are": "Deja los gradientes pequeños como están",
-    "never_overflows": "Nunca se desborda",
-    "returns_new_arrays": "Devuelve arreglos nuevos",
-    "counts_a_tied_array_once": "Cuenta una sola vez un arreglo compartido",
-    "temperature_divides": "La temperatura divide",
-    "temperature_0_is_the_limit": "La temperatura 0 es el límite",
-    "exactly_k_stay": "Quedan exactamente k",
-    "top_k_filters_each_row_for_itself": "Cada fila se filtra por su cuenta",
-    "the_fewest_that_hold_p_stay": "Quedan los mínimos que suman p",
-    "p_may_be_a_partial_sum": "p puede ser una suma parcial",
-    "p_of_1_is_everything": "Con p = 1 queda todo",
-    "top_p_filters_each_row_for_itself": "Cada fila se filtra por su cuenta",
+LAWS: dict[str, tuple[str, str]] = {
+    # adamw_step
+    "gives_the_right_values_of_small_cases": ("small cases come out right", "los casos pequeños salen bien"),
+    "updates_the_arrays_that_it_is_given": (
+        "the arrays that it is given are updated themselves",
+        "se actualizan los propios arreglos que recibe",
+    ),
+    "leaves_the_gradients_alone": ("the gradients stay as they are", "los gradientes quedan como están"),
+    "keeps_everything_in_the_state": (
+        "the state alone holds what the next step needs: step (an int), exp_avg and exp_avg_sq",
+        "el estado guarda todo lo que necesita el paso siguiente: step (un int), exp_avg y exp_avg_sq",
+    ),
+    "treats_every_tensor_as_if_it_were_alone": (
+        "a tensor takes the same steps alone and beside others",
+        "un tensor da los mismos pasos solo que junto a otros",
+    ),
+    "follows_the_equations": (
+        "100 steps follow the equations, in float64 and in float32",
+        "100 pasos siguen las ecuaciones, en float64 y en float32",
+    ),
+    # clip_gradients
+    "clips_by_one_norm_over_all": (
+        "all gradients are clipped by one norm, that of all of them",
+        "todos los gradientes se recortan con una sola norma, la de todos juntos",
+    ),
+    "gives_the_right_values_of_a_report": ("a known case comes out right", "un caso conocido sale bien"),
+    "leaves_small_gradients_as_they_are": (
+        "gradients below the limit stay as they are, to the last bit",
+        "los gradientes por debajo del límite quedan como están, hasta el último bit",
+    ),
+    "never_overflows": ("no square overflows or vanishes", "ningún cuadrado se desborda ni se queda en 0"),
+    "returns_new_arrays": (
+        "new arrays are returned, which share no memory with those that came",
+        "se devuelven arreglos nuevos, que no comparten memoria con los recibidos",
+    ),
+    "counts_a_tied_array_once": (
+        "an array under two names counts once and comes back as one",
+        "un arreglo con dos nombres cuenta una sola vez y se devuelve como uno solo",
+    ),
+    # top_k
+    "exactly_k_stay": (
+        "exactly k logits stay, the lowest ids among equals",
+        "quedan exactamente k logits y, entre iguales, los de menor id",
+    ),
+    "top_k_filters_each_row_for_itself": (
+        "each row is filtered for itself",
+        "cada fila se filtra por su cuenta",
+    ),
 }
 MISTAKES_ES: dict[str, str] = {
     # adamw_step
@@ -72,23 +99,10 @@ MISTAKES_ES: dict[str, str] = {
     "O25": "grads se recorta en su propio arreglo.",
     "O26": "Los gradientes pequeños se devuelven ellos mismos.",
     "O27": "Lo recortado es float64.",
-    # apply_temperature
-    "M156": "Divide entre una temperatura de 0.",
-    "SMP-08": "Se suma 1e-9 a la temperatura para no dividir entre 0.",
-    "G12": "Multiplica por la temperatura.",
-    "G13": "Con 0 se toma el id más alto entre iguales.",
     # top_k
     "M146": "Queda un token de más.",
     "M147": "Quedan todos los que igualan al k-ésimo.",
     "G14": "Entre iguales quedan los ids más altos.",
     "G15": "Los demás reciben el logit 0.",
     "G16": "Quedan k de todas las filas juntas.",
-    # top_p
-    "M149": "Se descarta el token con que se alcanza p.",
-    "M150": "La suma hasta antes de un token es la suma con él, menos él.",
-    "M152": "La máscara no se devuelve al orden de los ids.",
-    "M153": "Se ordena de menor a mayor.",
-    "G17": "Con p = 1 se pierde lo que llega cuando la suma ya se redondeó a 1.",
-    "G18": "Queda un token de más donde p es una suma parcial.",
-    "G58": "Las sumas continúan de una fila a la siguiente.",
 }

@@ -181,7 +181,7 @@ SAID: dict[str, tuple[str, str]] = {
         "{place} is {got}: right so far, but give {digits} decimals.",
         "{place} es {got}: va bien, pero da {digits} decimales.",
     ),
-    "law": ("{law}: {what}.", "{law}: {what}."),
+    "law": ("A law does not hold: {en}.", "No se cumple una ley: {es}."),
     "steps": (
         "It is right, but not faster yet: Python takes {small} steps for small arrays and {large} for larger ones. "
         "With operations on whole arrays the two are the same.",

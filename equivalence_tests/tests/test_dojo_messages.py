@@ -5,9 +5,13 @@ import math
 import pytest
 
 from equivalence_tests.digits import apart, side_by_side
-from equivalence_tests.dojo import showing
-from equivalence_tests.dojo.verdict import Example
+from equivalence_tests.dojo import by_part, showing
+from equivalence_tests.dojo.folder import kata_named
+from equivalence_tests.dojo.matrix import judged_text
+from equivalence_tests.dojo.sources import source_of
+from equivalence_tests.dojo.verdict import Example, Verdict
 from equivalence_tests.findings import Finding
+from equivalence_tests.mistakes import PART_MISTAKES, quiet
 
 
 @pytest.mark.parametrize(
@@ -48,3 +52,63 @@ def test_wrong_and_right_entries_look_different_and_rounding_is_not_shown():
     mine, theirs = (rows[0].plain for rows in showing.both_grids(Example({}, "dX", got, right, [1, 0])))
     assert mine.split() == ["[", "-0.057949*", "0.25", "]"]
     assert theirs.split() == ["[", "-0.057952", "0.25", "]"]
+
+
+# Parts: named by what they answer, not by what rounds to the same text
+
+ROOT_AND_EPSILON = "(np.sqrt(v / (1.0 - beta2**t)) + epsilon)"
+FIRST = "(m / (1.0 - beta1**t))"
+SECOND = "v += (1.0 - beta2) * g * g"
+
+
+def tried(name, *replaced):
+    """What is said of the solution with something else in it."""
+    kata = kata_named(name, "en")
+    text = source_of(kata).solution
+    for before, after in zip(replaced[::2], replaced[1::2], strict=True):
+        assert before in text
+        text = text.replace(before, after, 1)
+    with quiet():
+        return judged_text(kata, text, "tried")
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after", "says"),
+    [
+        ("adamw_step", ROOT_AND_EPSILON, "np.sqrt(v / (1.0 - beta2**t) + epsilon)", "epsilon stands under the root."),
+        ("adamw_step", FIRST, "(m * (1.0 - beta1**t))", "m is multiplied by 1 - beta1^t."),
+        ("adamw_step", SECOND, "v += g * g", "params['p'][0] is 0.996935, but 0.95 is right."),
+        ("adamw_step", SECOND, "v += ((1.0 - beta2) * g) ** 2", "params['p'][0] is 0.903065, but 0.95 is right."),
+        ("adamw_step", " + epsilon)", " + 1e-6)", "params['p'][0] is 0.99901, but 0.95 is right."),
+        ("adamw_step", "p *= 1.0 - lr * weight_decay", "pass", "params['p'][0] is 1, but 0.99 is right."),
+        ("adamw_step", 'state["step"] = 0', 'state["step"] = 0.0', "type(state['step']) is float, but int is right."),
+        ("clip_gradients", "(norm + 1e-6)", "(norm or 1.0)", "max_norm / norm, without 1e-6."),
+        ("clip_gradients", "norm + 1e-6", "norm + 1e-8", "clip_gradients[0]['a'][0] is 0.6, but 0.5999999 is right."),
+        ("clip_gradients", "()}, norm", "()}, norm * factor", "The norm after clipping is returned."),
+        ("top_k", "-np.inf)", "-1e9)", "top_k[0] is -1e+09, but -inf is right."),
+        ("top_k", "logits, -np.inf)", "logits, -np.inf).astype('f4')", "top_k.dtype is float32, but float64 is right."),
+    ],
+)
+def test_a_part_is_named_by_its_answers_to_the_last_digits(name, before, after, says):
+    """Rounded to two digits, six of them are the same as a known mistake that they are not."""
+    assert tried(name, before, after).say("en") == says
+
+
+def test_a_part_is_shown_the_smallest_call_that_is_wrong():
+    verdict = tried("adamw_step", ROOT_AND_EPSILON, "np.sqrt(v / (1.0 - beta2**t) + epsilon)")
+    assert verdict.example.given == {"params['p']": [1.0], "grads['p']": [1e-8], "lr": 0.1, "weight_decay": 0.0}
+    (got,), (right,) = verdict.example.got, verdict.example.expected
+    assert (f"{got:.7g}", f"{right:.7g}") == ("0.99999", "0.95")
+
+
+def test_a_law_of_a_part_is_told_where_all_values_are_right():
+    verdict = tried("clip_gradients", "np.asarray(g * factor)", "np.asarray(g * factor) if factor < 1.0 else g")
+    assert verdict.numbers["named"] == ["O26"]
+    unnamed = Verdict("law", by_part._of_law("returns_new_arrays").numbers)
+    assert unnamed.say("en").startswith("A law does not hold: new arrays are returned")
+    assert unnamed.say("es").startswith("No se cumple una ley: se devuelven arreglos nuevos")
+
+
+def test_what_a_part_must_not_change_is_told():
+    verdict = by_part.judged(PART_MISTAKES["O14"].forward, "adamw_step")
+    assert (verdict.code, verdict.numbers["argument"]) == ("changes_arguments", "grads")
