@@ -126,6 +126,7 @@ SENTENCES: dict[str, Sentence] = {
     ),
     "missing": Sentence("shape", "{tensor} is not returned", "no se devuelve {tensor}"),
     "conduct": Sentence("conduct", "{what}", "{what_es}"),
+    "wrong_values": Sentence("value", "{tensor} is wrong", "{tensor} está mal"),
     "worst_element": Sentence(
         "value",
         "{tensor}[{index}] is {got}, expected {expected}: {share} times what rounding explains",

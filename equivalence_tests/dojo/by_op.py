@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,10 +17,10 @@ from equivalence_tests.dojo.guard import Guard
 from equivalence_tests.dojo.katas import Kata
 from equivalence_tests.dojo.sources import Text
 from equivalence_tests.dojo.verdict import Example, Verdict
+from equivalence_tests.dojo.wording import in_the_learners_words, line_for, plain_numbers
 from equivalence_tests.findings import Finding
 from equivalence_tests.implementations import NotOffered
 from equivalence_tests.observe import Observation, observe
-from equivalence_tests.report import Report
 
 if TYPE_CHECKING:
     from equivalence_tests.mistakes import Mistake
@@ -116,15 +115,16 @@ def judged(
         if not found:
             return Verdict("passed", {"cases": report.cases}, cases=report.cases, seconds=report.seconds)
         return Verdict("wrong", findings=tuple(plain_numbers(each) for each in found), cases=report.cases)
-    findings = [each for each in report.findings if each.code != "worst_element"] or _broken_rows(report)
+    findings = [each for each in report.findings if each.code != "worst_element"]
     example, seen = None, report.counterexample
     if seen is not None and seen.answer is not None:
         tensor = next((name for name, verdict in seen.verdicts.items() if verdict.wrong), "")
         worst = _worst(seen, tensor)
         findings += [worst] if worst else []
-        example = _example(seen, tensor) if worst else None
+        example = _example(candidate, seen, tensor) if worst else None
     else:
         findings += [each for each in report.findings if each.code == "worst_element"]
+    findings = in_the_learners_words(candidate, findings, formula) or [Finding("wrong_values", candidate.op.outputs[0])]
     return Verdict(
         "wrong",
         {"raised": seen.raised if seen is not None else ""},
@@ -134,41 +134,6 @@ def judged(
         cases=report.cases,
         seconds=report.seconds,
     )
-
-
-def _broken_rows(report: Report) -> list[Finding]:
-    """What the diagnosis has no word for, by the property that does not hold."""
-    rows = [row for row in report.rows if row.wrong]
-    return [Finding("law_broken", numbers={"law": row.name, "what": row.what}) for row in rows]
-
-
-def plain_numbers(finding: Finding) -> Finding:
-    """The same finding with numbers that JSON knows."""
-
-    def plain(value: Any) -> Any:
-        if isinstance(value, np.generic):
-            return value.item()
-        if isinstance(value, tuple | list):
-            return [plain(each) for each in value]
-        return value if value is None or isinstance(value, bool | int | float | str) else str(value)
-
-    numbers = {name: str(v) if isinstance(v, tuple) else plain(v) for name, v in finding.numbers.items()}
-    return Finding(finding.code, finding.tensor, finding.stage, numbers, finding.sure)
-
-
-def line_for(finding: Finding, formula: Text) -> Text:
-    """The line of the formula that speaks of the finding's stage, else of its tensor; a known mistake has a sentence."""
-    if finding.code == "known_mistake":
-        return {}
-    found = {}
-    for language, text in formula.items():
-        lines = [line.strip() for line in text.splitlines() if "=" in line]
-        for name in filter(None, (finding.stage, finding.tensor)):
-            left = [line for line in lines if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", line.split("=")[0])]
-            if left:
-                found[language] = left[0]
-                break
-    return found
 
 
 def _wrong(seen: Observation, tensor: str) -> tuple[Array, Array, Array] | None:
@@ -200,12 +165,15 @@ def _worst(seen: Observation, tensor: str) -> Finding | None:
     return Finding("worst_element", tensor, "", numbers)
 
 
-def _example(seen: Observation, tensor: str) -> Example | None:
+def _example(candidate: Candidate, seen: Observation, tensor: str) -> Example | None:
     found = _wrong(seen, tensor)
     if found is None:
         return None
     got, exact, share = found
-    values = {**seen.case.operands, **seen.case.options, **seen.case.upstream}
+    zero = np.abs(exact) <= seen.exact[tensor].budget()  # 3e-20 is the truth's own rounding
+    got, exact = np.where(zero & (share <= 1.0), 0.0, got), np.where(zero, 0.0, exact)
+    upstream = {} if candidate.kind == "forward" else seen.case.upstream  # a forward alone is given none
+    values = {**seen.case.operands, **seen.case.options, **upstream}
     given = {name: shown for name, value in values.items() if (shown := readable(value)) is not None}
     given = {name: value for name, value in given.items() if "." not in name}  # a model's parameters are too many
     marks = (share > 1.0).astype(int).tolist()

@@ -56,16 +56,23 @@ RIGHT_BUT = ("steps", "holds", "statements", "unwritten", "unchanged")
 def _show_where(verdict: Verdict, console: Console, language: str) -> None:
     if verdict.formula:
         say(f"{word('formula', language)}: {verdict.formula[language]}", console, 2, "cyan")
-    rest = [each for each in verdict.findings[1:] if each.code not in SILENT][:SUPPORT]
+    kinds = {(each.code, each.tensor, each.stage): each for each in reversed(verdict.findings)}.values()
+    rest = [each for each in reversed(kinds) if each.code not in SILENT and each is not verdict.findings[0]][:SUPPORT]
     worst = [each for each in verdict.findings if each.code == "worst_element"][-1:]
     if verdict.findings and verdict.findings[0].code == "known_mistake":
         first = verdict.findings[0]
-        place = first.tensor if first.stage in ("", first.tensor) else f"{first.tensor} ({first.stage})"
-        console.print(Text(f"  {word('where', language)}: {place}"))
+        places = [each for each in dict.fromkeys((first.tensor, first.stage)) if each]
+        if places:
+            console.print(
+                Text(f"  {word('where', language)}: {' '.join([places[0], *(f'({p})' for p in places[1:])])}")
+            )
         rest = []
+    told = {said(each, language) for each in verdict.findings[:1]}
     for each in (*rest, *worst):
-        if each is not verdict.findings[0]:
-            say(said(each, language), console, 2)
+        sentence = said(each, language)
+        if sentence not in told:
+            say(sentence, console, 2)
+        told.add(sentence)
 
 
 def _show_prints(printed: dict[str, Any], console: Console, language: str) -> None:

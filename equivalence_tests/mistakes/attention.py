@@ -540,7 +540,7 @@ MISTAKES = (
     ),
     _of(
         "M023",
-        "Masked scores become the smallest finite number.",
+        "Masked scores become a finite number, not -inf.",
         "no empty row",
         "an empty row: it looks everywhere",
         fill_smallest,

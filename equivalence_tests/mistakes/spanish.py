@@ -73,7 +73,7 @@ SPANISH: dict[str, str] = {
     "M020": "La máscara booleana se suma como 0 y 1.",
     "M021": "Las puntuaciones se multiplican por la máscara.",
     "MSK-07": "La máscara se lee al revés.",
-    "M023": "Las puntuaciones enmascaradas pasan a ser el menor número finito.",
+    "M023": "Las puntuaciones enmascaradas pasan a ser un número finito, no -inf.",
     "M024": "Las puntuaciones enmascaradas pasan a ser -10.",
     "MSK-09b": "Se suma -100 a las puntuaciones enmascaradas.",
     "M026": "Las máscaras de relleno y causal se suman como valores finitos.",

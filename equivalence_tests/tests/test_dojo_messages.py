@@ -112,3 +112,65 @@ def test_a_law_of_a_part_is_told_where_all_values_are_right():
 def test_what_a_part_must_not_change_is_told():
     verdict = by_part.judged(PART_MISTAKES["O14"].forward, "adamw_step")
     assert (verdict.code, verdict.numbers["argument"]) == ("changes_arguments", "grads")
+
+
+# Ops
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after", "english", "spanish"),
+    [
+        (  # nothing is known of it: the numbers are told, and not that "a law does not hold: agrees in float64"
+            "layer_norm",
+            "var + epsilon",
+            "var + epsilon**2",
+            "Y[2] is 0.41421, expected 0.41418: ",
+            "Y[2] es 0.41421; se esperaba 0.41418: ",
+        ),
+        (
+            "layer_norm_backward",
+            "- first",
+            "- 0.9995 * first",
+            "mean(dN) is 0.9995 times ",
+            "mean(dN) es 0.9995 veces ",
+        ),
+        (
+            "linear_backward",
+            "dY @ weight ",
+            "dY @ weight.T ",
+            "weight in dX is transposed",
+            "weight en dX está transpuesto",
+        ),
+        (
+            "layer_norm_backward",
+            "dX = r *",
+            "dX = 0.99999 * r *",
+            "dX is right to 5 digits only",
+            "dX solo es correcto hasta 5",
+        ),
+    ],
+)
+def test_a_symbol_stays_as_it_is_written_and_numbers_speak_for_themselves(name, before, after, english, spanish):
+    verdict = tried(name, before, after)
+    assert verdict.say("en").startswith(english)
+    assert verdict.say("es").startswith(spanish)
+
+
+def test_a_line_of_the_formula_is_shown_only_where_the_mistake_was_placed():
+    assert tried("layer_norm", "var + epsilon", "var + epsilon**2").formula == {}
+    assert tried("layer_norm", "X.mean(-1, keepdims=True)", "X.mean(0, keepdims=True)").formula["en"] == "mu = mean(X)"
+
+
+def test_a_mistake_that_several_explain_is_told_with_all_of_them():
+    numbers = {"sentence": "A", "sentence_es": "B", "also": {"en": ["C"], "es": ["D"]}}
+    verdict = Verdict("wrong", findings=(Finding("known_mistake", "dX", "", numbers, sure=False),))
+    assert verdict.say("en") == "perhaps: A. Or: C."
+    assert verdict.say("es") == "quizá: B. O bien: D."
+
+
+def test_a_forward_alone_is_shown_no_gradient_and_the_truths_own_rounding_is_0():
+    assert "dY" not in tried("layer_norm", "scale * N + shift", "scale * N").example.given
+    verdict = tried("softmax_backward", "(A * dA).sum(-1, keepdims=True)", "(A * dA).sum()")
+    numbers = [abs(x) for row in verdict.example.expected for x in row]
+    assert min(numbers) == 0.0
+    assert sorted(numbers)[-1] > 1e-3
