@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import reference_numpy
 from equivalence_tests.arithmetic import Array
 from equivalence_tests.candidate import Candidate, adapt
-from equivalence_tests.cases import SeededDraws
+from equivalence_tests.cases import Case, SeededDraws
 from equivalence_tests.checking import Settings, examine, no_watch
+from equivalence_tests.cutting import cut
 from equivalence_tests.dojo import more_laws
 from equivalence_tests.dojo.guard import Guard
 from equivalence_tests.dojo.katas import Kata
@@ -19,8 +21,9 @@ from equivalence_tests.dojo.sources import Text
 from equivalence_tests.dojo.verdict import Example, Verdict
 from equivalence_tests.dojo.wording import in_the_learners_words, line_for, plain_numbers
 from equivalence_tests.findings import Finding
-from equivalence_tests.implementations import NotOffered
+from equivalence_tests.implementations import Implementation, NotOffered
 from equivalence_tests.observe import Observation, observe
+from equivalence_tests.shrink import rounded_numbers
 
 if TYPE_CHECKING:
     from equivalence_tests.mistakes import Mistake
@@ -116,9 +119,9 @@ def judged(
             return Verdict("passed", {"cases": report.cases}, cases=report.cases, seconds=report.seconds)
         return Verdict("wrong", findings=tuple(plain_numbers(each) for each in found), cases=report.cases)
     findings = [each for each in report.findings if each.code != "worst_element"]
-    example, seen = None, report.counterexample
+    example, seen = None, smaller(candidate, report.counterexample)
     if seen is not None and seen.answer is not None:
-        tensor = next((name for name, verdict in seen.verdicts.items() if verdict.wrong), "")
+        tensor = _first_wrong(seen)
         worst = _worst(seen, tensor)
         findings += [worst] if worst else []
         example = _example(candidate, seen, tensor) if worst else None
@@ -134,6 +137,35 @@ def judged(
         cases=report.cases,
         seconds=report.seconds,
     )
+
+
+REFERENCE = Implementation("reference_numpy", reference_numpy, True, ("float64",))
+
+
+def smaller(candidate: Candidate, seen: Observation | None) -> Observation | None:
+    """The counterexample with fewer rows and columns, where the same tensor is still wrong, and the reference right."""
+    if seen is None or seen.answer is None or candidate.op.model:
+        return seen
+    least, wrong = seen, _first_wrong(seen)
+
+    def fails(case: Case) -> bool:
+        nonlocal least
+        try:
+            right = observe(REFERENCE, candidate.row, case, seen.dtype, seen.index)
+            found = observe(candidate.implementation, candidate.op, case, seen.dtype, seen.index)
+        except Exception:  # what is left is no case of the op
+            return False
+        if right.wrong or found.raised or _first_wrong(found) != wrong or _wrong(found, wrong) is None:
+            return False
+        least = found
+        return True
+
+    rounded_numbers(cut(candidate.op.name, seen.case, fails), fails)
+    return least
+
+
+def _first_wrong(seen: Observation) -> str:
+    return next((name for name, verdict in seen.verdicts.items() if verdict.wrong), "")
 
 
 def _wrong(seen: Observation, tensor: str) -> tuple[Array, Array, Array] | None:

@@ -79,7 +79,7 @@ UNPLACED = ("known_mistake", "worst_element", "wrong_values", "accuracy", "hard_
 def line_for(finding: Finding, formula: Text) -> Text:
     """The line of the formula that speaks of the finding's stage, else of its tensor.
 
-    The line that computes the stage comes first, then one that has it on its right side.
+    The line that computes the stage comes first; mean(X) may stand on the right side of another.
     """
     if finding.code in UNPLACED:
         return {}
@@ -94,4 +94,5 @@ def line_for(finding: Finding, formula: Text) -> Text:
 
 def _lines_with(name: str, lines: Sequence[str]) -> list[str]:
     left = [line for line in lines if _stands(name, line.split("=")[0])]
-    return left + [line for line in lines if line not in left and _stands(name, line)]
+    expression = [] if name.isidentifier() else [line for line in lines if _stands(name, line)]
+    return left or expression
