@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from equivalence_tests.digits import apart
+from equivalence_tests.law_words import law_phrase
+from equivalence_tests.phrases import in_spanish
 
 LANGUAGES = ("en", "es")
 LARGEST = 1e100  # a larger share is one of a budget of next to nothing
@@ -31,7 +33,7 @@ class Finding:
     def say(self, language: str = "en") -> str:
         """The sentence, with the evidence behind it. KeyError for a language that is not in LANGUAGES."""
         sentence = {"en": SENTENCES[self.code].en, "es": SENTENCES[self.code].es}[language]
-        shown = {name: _shown(name, self.numbers) for name in self.numbers}
+        shown = {name: _shown(name, self.numbers, language) for name in self.numbers}
         factor, named = shown.get("factor", ""), shown.get("named", "")
         shown["amount"] = factor if factor == named else f"{factor} = {named}"
         term = shown.get("term", self.stage)
@@ -58,11 +60,13 @@ class Sentence:
     es: str
 
 
-def _shown(name: str, numbers: dict[str, Any]) -> str:
+def _shown(name: str, numbers: dict[str, Any], language: str) -> str:
     """A number with as many digits as tell it from the others of its finding, and from 1: what is 1 times is right."""
     value = numbers[name]
+    if name == "law":
+        return law_phrase(str(value), language)
     if not isinstance(value, float):
-        return str(value)
+        return in_spanish(str(value)) if language == "es" else str(value)
     if name == "share" and value > LARGEST:
         return "∞"
     if name == "digits":
@@ -113,7 +117,7 @@ SENTENCES: dict[str, Sentence] = {
         "it computes in {dtype} only; {other} is not checked",
         "solo calcula en {dtype}; {other} no se comprueba",
     ),
-    "edge": Sentence("special", "at an edge, {law}: {what}", "en un caso extremo, {law}: {what}"),
+    "edge": Sentence("special", "at an edge, {law}: {what}", "en un caso extremo no se cumple una ley: {law}"),
     "other_answer": Sentence(
         "conduct",
         "case {case} in {dtype} has another answer when it comes in another order",
@@ -197,7 +201,7 @@ SENTENCES: dict[str, Sentence] = {
         "{tensor} does not move along when {letter} is permuted",
         "{tensor} no se mueve cuando se permuta {letter}",
     ),
-    "law_broken": Sentence("special", "{law}: {what}", "{law}: {what}"),
+    "law_broken": Sentence("special", "{law}: {what}", "no se cumple una ley: {law}"),
     # A dump: the line itself is wrong, though what it follows from is right or is taken as it stands there.
     "dump_line": Sentence(
         "value",

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from equivalence_tests.findings import Finding
+from equivalence_tests.law_words import law_phrase
 from equivalence_tests.observe import Observation
 
 TOLD = 3  # findings that are printed, beside the worst element
@@ -22,6 +23,7 @@ WORDS: dict[str, dict[str, str]] = {
     "es": {
         "agrees": "coincide",
         "wrong": "está mal",
+        "wrong cases": "mal",
         "not judged": "no se pudo juzgar",
         "property": "propiedad",
         "cases": "casos",
@@ -48,6 +50,20 @@ WORDS: dict[str, dict[str, str]] = {
         "laws": "otras leyes",
         "answers the same in another order": "responde igual en otro orden",
         "answers the same in a fresh process": "responde igual en un proceso nuevo",
+        # Without a table to be like: the laws of any function and its backward.
+        "runs": "se ejecuta",
+        "shape of every gradient": "forma de cada gradiente",
+        "dtype out = dtype in": "el dtype que sale es el que entra",
+        "finite answers": "respuestas finitas",
+        "purity": "pureza",
+        "aliasing": "memoria compartida",
+        "repeatability": "repetibilidad",
+        "linear in the upstream gradient": "lineal en el gradiente que recibe",
+        "layouts": "disposición en memoria",
+        "adjoint identity": "identidad adjunta",
+        "batch": "lote",
+        "permutation": "permutación",
+        "gradient of": "gradiente de",
     }
 }
 
@@ -146,7 +162,11 @@ def show(report: Report, console: Console, language: str = "en") -> None:
             return known[text]
         if first == "agrees" and rest.startswith("in "):
             return f"{known.get('agrees in', 'agrees in')} {rest[3:]}"
-        return f"{known[first]} {rest}" if first in known and first == "with" else text
+        if text.startswith("gradient of "):
+            return f"{known.get('gradient of', 'gradient of')} {rest.removeprefix('of ')}"
+        if first in known and first in ("with", "permutation"):
+            return f"{known[first]} {rest}"
+        return law_phrase(text, language) if language != "en" else text
 
     style = {"agrees": "bold green", "wrong": "bold red"}.get(report.verdict, "bold yellow")
     like = f"--like {report.like}" if report.like else "--laws-only"
@@ -182,7 +202,10 @@ def _told(findings: Sequence[Finding]) -> list[Finding]:
 
 def _verdict(row: Property, word: Callable[[str], str]) -> Text:
     if row.wrong:
-        return Text(f"{row.wrong} {word('wrong')}" + (f": {row.what}" if row.what else ""))
+        bad = word("wrong cases")
+        if bad != "wrong cases":  # what broke is told in English alone
+            return Text(f"{row.wrong} {bad}")
+        return Text(f"{row.wrong} wrong" + (f": {row.what}" if row.what else ""))
     if not row.cases:
         return Text(word("none"))
     if row.share or row.units:

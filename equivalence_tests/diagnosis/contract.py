@@ -31,6 +31,19 @@ CONDUCT_ES = {
 }
 
 
+LINEAR = "-2 times the upstream gradient does not give -2 times "
+RAISED = "raised "
+
+
+def conduct_in_spanish(conduct: str) -> str:
+    """What a rule of conduct said; a rule that is not known here is not quoted in English."""
+    if conduct.startswith(LINEAR):
+        return f"-2 veces el gradiente que recibe no da -2 veces {conduct.removeprefix(LINEAR)}"
+    if conduct.startswith(RAISED):
+        return f"lanza {conduct.removeprefix(RAISED)}"
+    return CONDUCT_ES.get(conduct, "no se comporta como debe")
+
+
 def contract(op: Op, seen: Sequence[Seen], conduct: str, broken_laws: Sequence[str]) -> list[Finding]:
     findings = _dtypes(op, seen) + _raised(seen, conduct)
     if conduct:
@@ -46,7 +59,7 @@ def side(conduct: str) -> str:
 
 
 def _conduct(conduct: str) -> Finding:
-    return Finding("conduct", "", side(conduct), {"what": conduct, "what_es": CONDUCT_ES.get(conduct, conduct)})
+    return Finding("conduct", "", side(conduct), {"what": conduct, "what_es": conduct_in_spanish(conduct)})
 
 
 def _law(op: Op, law: str) -> Finding:

@@ -6,9 +6,8 @@ import re
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from equivalence_tests.dojo.law_words import broken_law
-from equivalence_tests.dojo.phrases import in_spanish
 from equivalence_tests.findings import LANGUAGES, SENTENCES, Finding
+from equivalence_tests.law_words import law_phrase
 
 Text = dict[str, str]  # by language
 
@@ -86,8 +85,9 @@ def said(finding: Finding, language: str) -> str:
         sentences += finding.numbers.get("also", {}).get(language, [])
         return f" {OR[language]}: ".join(f"{sentence}." for sentence in sentences)
     if finding.code == "law_broken":
-        return broken_law(str(finding.numbers["law"]), language)
-    text = COUNTS.sub("", (in_spanish(finding) if language == "es" else finding).say(language))
+        law = law_phrase(str(finding.numbers["law"]), language)
+        return SAID["law"][LANGUAGES.index(language)].format(en=law, es=law)
+    text = COUNTS.sub("", finding.say(language))
     if not _begins_with_symbol(finding, language):
         text = text[:1].upper() + text[1:]
     return text + "." * (not text.endswith("."))
