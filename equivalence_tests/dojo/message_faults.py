@@ -17,7 +17,7 @@ WIDE = 10_000  # columns: no sentence is broken
 # Words of English that are none of Spanish, and no name of an operand, an option or a function either.
 ENGLISH = (
     "the is are was were of and not with which that this expected wrong right should instead from into where when than "
-    "for by its it been has have does only each too many times cases law holds hold changes gives returned missing "
+    "for by its it been have does only each too many times cases law holds hold changes gives returned missing "
     "nothing stands taken made comes added divided multiplied summed read other between within broken answers"
 )
 CODE = re.compile(r"^ *\d+ \| .*$", re.MULTILINE)  # a line of the learner's file
@@ -58,7 +58,7 @@ def text_faults(text: str, language: str) -> Iterator[str]:
             if first == second:
                 yield f"two numbers that look equal: {first}"
     if language == "es":
-        for word in sorted(set(re.findall(r"[a-z]+", FLAG.sub("", text.lower()))) & set(ENGLISH.split())):
+        for word in sorted(set(re.findall(r"\w+", FLAG.sub("", text.lower()))) & set(ENGLISH.split())):
             yield f"the English word {word!r} in {text!r}"
         for phrase in english_phrases():
             if phrase in text:
