@@ -15,7 +15,7 @@ from equivalence_tests.dojo.by_op import described
 from equivalence_tests.dojo.measured import is_floating, leaves
 from equivalence_tests.dojo.part_words import LAWS, MISTAKES_ES
 from equivalence_tests.dojo.recorded import ANSWER, Asked, Heard, answers_alike, asked, kind_of, same
-from equivalence_tests.dojo.verdict import Verdict
+from equivalence_tests.dojo.verdict import SAID, Verdict
 from equivalence_tests.findings import LANGUAGES
 from equivalence_tests.mistakes import PART_MISTAKES, Mistake, quiet
 from equivalence_tests.parts import PARTS
@@ -33,7 +33,7 @@ def judged(function: Callable[..., Any], part: str) -> Verdict:
         alike = [mistake for mistake in mistakes_of(part) if _alike(mistake, said)]
         wrong = [found for name in broken for found in _first_wrong(part, name, said[name])]
     verdict = _smallest(part, wrong) or _of_law(broken[0])
-    sentence = {"en": alike[0].sentence, "es": MISTAKES_ES[alike[0].id]} if alike else {}
+    sentence = {"en": alike[0].sentence, "es": MISTAKES_ES[alike[0].id]} if alike else verdict.sentence
     numbers = verdict.numbers | {"law": broken[0], "named": [mistake.id for mistake in alike]}
     return Verdict(verdict.code, numbers, sentence=sentence, example=verdict.example)
 
@@ -133,5 +133,5 @@ def _described(place: str, got: Any, expected: Any) -> dict[str, Any]:
 
 def _of_law(law: str) -> Verdict:
     """All values are right, and a law does not hold: one about memory, or about the last digits."""
-    numbers = {language: LAWS[law][index] for index, language in enumerate(LANGUAGES)}
-    return Verdict("law", numbers)
+    said = {language: SAID["law"][at].format(law=LAWS[law][at]) for at, language in enumerate(LANGUAGES)}
+    return Verdict("law", sentence=said)

@@ -86,7 +86,7 @@ def said(finding: Finding, language: str) -> str:
         return f" {OR[language]}: ".join(f"{sentence}." for sentence in sentences)
     if finding.code == "law_broken":
         law = law_phrase(str(finding.numbers["law"]), language)
-        return SAID["law"][LANGUAGES.index(language)].format(en=law, es=law)
+        return SAID["law"][LANGUAGES.index(language)].format(law=law)
     text = COUNTS.sub("", finding.say(language))
     if not _begins_with_symbol(finding, language):
         text = text[:1].upper() + text[1:]
@@ -192,7 +192,7 @@ SAID: dict[str, tuple[str, str]] = {
         "{place} is {got}: right so far, but give {digits} decimals.",
         "{place} es {got}: va bien, pero da {digits} decimales.",
     ),
-    "law": ("A law does not hold: {en}.", "No se cumple una ley: {es}."),
+    "law": ("A law does not hold: {law}.", "No se cumple una ley: {law}."),
     "steps": (
         "It is right, but not faster yet: Python takes {small} steps for small arrays and {large} for larger ones. "
         "With operations on whole arrays the two are the same.",

@@ -104,7 +104,7 @@ def test_a_part_is_shown_the_smallest_call_that_is_wrong():
 def test_a_law_of_a_part_is_told_where_all_values_are_right():
     verdict = tried("clip_gradients", "np.asarray(g * factor)", "np.asarray(g * factor) if factor < 1.0 else g")
     assert verdict.numbers["named"] == ["O26"]
-    unnamed = Verdict("law", by_part._of_law("returns_new_arrays").numbers)
+    unnamed = by_part._of_law("returns_new_arrays")
     assert unnamed.say("en").startswith("A law does not hold: new arrays are returned")
     assert unnamed.say("es").startswith("No se cumple una ley: se devuelven arreglos nuevos")
 
