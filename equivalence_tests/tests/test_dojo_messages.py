@@ -170,7 +170,6 @@ def test_a_mistake_that_several_explain_is_told_with_all_of_them():
 
 def test_a_forward_alone_is_shown_no_gradient_and_the_truths_own_rounding_is_0():
     assert "dY" not in tried("layer_norm", "scale * N + shift", "scale * N").example.given
-    verdict = tried("softmax_backward", "(A * dA).sum(-1, keepdims=True)", "(A * dA).sum()")
+    verdict = tried("softmax_backward", "(A * dA).sum(-1, keepdims=True)", "(A * dA).sum(-1)")
     numbers = [abs(x) for row in verdict.example.expected for x in row]
-    assert min(numbers) == 0.0
-    assert sorted(numbers)[-1] > 1e-3
+    assert all(x == 0.0 or x > 1e-12 for x in numbers), numbers
