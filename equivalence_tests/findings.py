@@ -151,6 +151,13 @@ SENTENCES: dict[str, Sentence] = {
         "{tensor} is transposed: with its last two axes swapped it is what {witness} of its own forward give",
         "{tensor} está transpuesto: con sus dos últimos ejes intercambiados es lo que da la derivada numérica",
     ),
+    "few_slopes": Sentence(
+        "special",
+        "{tensor} was judged in {judged} of {of} cases, fewer than half: in the others neither complex steps nor "
+        "differences of the forward tell a slope",
+        "{tensor} se juzgó en {judged} de {of} casos, menos de la mitad: en los demás ni el paso complejo ni las "
+        "diferencias del paso hacia adelante dan una pendiente",
+    ),
     "not_adjoint": Sentence(
         "value",
         "<dY, J v> is {forward} by {witness} of the forward, <gradient, v> is {backward} by the backward (off by {gap})",

@@ -23,6 +23,8 @@ WORDS: dict[str, dict[str, str]] = {
         "agrees": "coincide",
         "wrong": "está mal",
         "not judged": "no se pudo juzgar",
+        "judged": "casos juzgados",
+        "of": "de",
         "property": "propiedad",
         "cases": "casos",
         "verdict": "veredicto",
@@ -84,6 +86,7 @@ class Report:
     not_checked: tuple[str, ...] = ()
     counterexample: Observation | None = None
     digests: dict[str, str] = field(default_factory=dict)
+    judged: dict[str, tuple[int, int]] = field(default_factory=dict)  # by tensor: cases judged, cases drawn
     files: tuple[str, ...] = ()
     seconds: float = 0.0
 
@@ -108,6 +111,7 @@ class Report:
             "findings": [finding.as_json() for finding in self.findings],
             "notes": [finding.as_json() for finding in self.notes],
             "not_checked": list(self.not_checked),
+            "judged": {tensor: list(counts) for tensor, counts in self.judged.items()},
             "files": list(self.files),
             "seconds": round(self.seconds, 3),
         }
@@ -126,6 +130,7 @@ class Report:
             findings=findings(told["findings"]),
             notes=findings(told["notes"]),
             not_checked=tuple(told["not_checked"]),
+            judged={tensor: (counts[0], counts[1]) for tensor, counts in told["judged"].items()},
             files=tuple(told["files"]),
         )
 
@@ -158,6 +163,10 @@ def show(report: Report, console: Console, language: str = "en") -> None:
         for row in report.rows:
             table.add_row(word(row.name), str(row.cases), _verdict(row, word), style="red" if row.wrong else "")
         console.print(table)
+    if report.judged:
+        between = "of" if language == "en" else word("of")
+        told = ", ".join(f"{tensor} {judged} {between} {drawn}" for tensor, (judged, drawn) in report.judged.items())
+        console.print(Text(f"{word('judged')}: {told}"))
     if report.not_checked:
         told = "not checked (its signature does not take them)" if language == "en" else word("not checked")
         console.print(Text(f"{told}: {', '.join(report.not_checked)}"))

@@ -63,7 +63,7 @@ class GradientLaw:
                 self.judged += 1
                 return
         scale = float(np.abs(expected[np.isfinite(allowed)]).max(initial=0.0))
-        enough = allowed <= math.sqrt(trial.precision.unit) * scale if scale else allowed < math.inf
+        enough = allowed <= math.sqrt(max(trial.precision.unit, slopes.unit)) * scale if scale else allowed < math.inf
         self.judged += bool(2 * np.count_nonzero(enough) >= len(at)) if at else 0
 
     def finding(self) -> Finding | None:

@@ -19,7 +19,7 @@ from equivalence_tests.laws_only.drawn import Drawn
 from equivalence_tests.laws_only.gradient_law import GradientLaw
 from equivalence_tests.laws_only.pair_laws import UNJUDGED, Verdict, adjoint
 from equivalence_tests.laws_only.pairs import Pair
-from equivalence_tests.laws_only.report import LawsReport, Row
+from equivalence_tests.laws_only.report import GRADIENT, LawsReport, Row
 from equivalence_tests.laws_only.slopes import Slopes
 from equivalence_tests.laws_only.trials import Trial, cast
 
@@ -109,7 +109,7 @@ class Ledger:
             self.found[name] = verdict
 
     def hear_gradient(self, name: str, trial: Trial, slopes: Slopes) -> None:
-        row = f"gradient of {name}"
+        row = f"{GRADIENT}{name}"
         self.asked[row] = self.asked.get(row, 0) + 1
         self.gradients.setdefault(name, GradientLaw(name)).hear(trial, slopes)
 
@@ -120,10 +120,10 @@ class Ledger:
         made = [
             Row(name, self.judged.get(name, 0), of, self.found.get(name))
             for name, of in self.asked.items()
-            if not name.startswith("gradient of ")
+            if not name.startswith(GRADIENT)
         ]
         for name, law in self.gradients.items():
-            row = f"gradient of {name}"
+            row = f"{GRADIENT}{name}"
             made.append(Row(row, law.judged, self.asked[row], law.finding()))
         return made
 

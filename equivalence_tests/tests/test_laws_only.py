@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 import torch
@@ -14,6 +16,7 @@ from equivalence_tests.laws_only.shapes import read
 from equivalence_tests.mistakes import MISTAKES, as_implementation, quiet
 from equivalence_tests.mistakes.matrix import REFERENCE
 from equivalence_tests.ops import OPS
+from equivalence_tests.report import Report
 
 RIGHT_OPS = [op for op in OPS.values() if op.differentiable and not op.model]
 
@@ -293,6 +296,52 @@ def test_a_forward_that_drops_imaginary_parts_is_differentiated_by_differences()
 
     assert check_laws(half_complex, unit_backward, shapes="X: n d").passed
     assert "gradient_differs" in codes(check_laws(half_complex, forgetful, shapes="X: n d"))
+
+
+def scaled_after_the_mask(Q, K):
+    """-inf times a complex number is NaN, so no complex step tells the slope; with one row there is no -inf."""
+    S = np.where(np.tri(len(Q), dtype=bool), Q @ K.mT, Q.dtype.type(-np.inf)) * Q.shape[-1] ** -0.5
+    E = np.exp(S - S.max(-1, keepdims=True))
+    A = E / E.sum(-1, keepdims=True)
+    return A, A
+
+
+def scaled_after_the_mask_backward(dA, A, Q, K):
+    dS = A * (dA - (dA * A).sum(-1, keepdims=True)) * Q.shape[-1] ** -0.5
+    return dS @ K, dS.mT @ Q
+
+
+def test_where_a_complex_step_is_nan_differences_judge_every_case():
+    def forward(Q, K):
+        return scaled_after_the_mask(Q, K)[0]
+
+    def backward(dA, Q, K, times=1.0):
+        dQ, dK = scaled_after_the_mask_backward(dA, forward(Q, K), Q, K)
+        return dQ * times, dK
+
+    right = check_laws(forward, backward, shapes="Q: n c; K: n c")
+    assert right.passed, str(right)
+    assert right.as_report("right").judged == {"dQ": (20, 20), "dK": (20, 20)}
+
+    def too_large(dA, Q, K):
+        return backward(dA, Q, K, 3.0 * Q.shape[-1] ** 0.5)
+
+    wrong = check_laws(forward, too_large, shapes="Q: n c; K: n c").as_report("wrong")
+    assert wrong.verdict == "wrong"
+    assert wrong.judged["dQ"] == (20, 20)
+
+
+def test_fewer_than_half_of_the_cases_are_no_agreement():
+    def rough_where_wide(X):
+        return X + (np.sin(X.dtype.type(1e15) * X) / 8 if X.size > 2 else 0 * X)
+
+    report = check_laws(rough_where_wide, lambda dY, X: 1 * dY, shapes="X: n").as_report("rough")
+    judged, drawn = report.judged["dX"]
+    assert 0 < judged < drawn / 2
+    assert (report.verdict, report.exit_code) == ("not judged", 2)
+    assert [(finding.code, finding.tensor) for finding in report.findings] == [("few_slopes", "dX")]
+    assert f"judged: dX {judged} of {drawn}" in str(report)
+    assert Report.from_json(json.loads(json.dumps(report.as_json()))).judged == report.judged
 
 
 def test_operands_and_options_come_from_the_users_own_function():
