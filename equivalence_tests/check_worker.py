@@ -70,6 +70,8 @@ def laws(request: dict[str, Any], messages: Messages) -> None:
             laws=request["laws"],
             cases=min(request["settings"]["cases"], LAW_CASES),
             seed=request["settings"]["seed"],
+            **({"dtypes": tuple(request["settings"]["dtypes"])} if request["settings"]["dtypes"] else {}),
+            sizes=request["settings"]["sizes"],
         )
     except (ValueError, TypeError) as error:
         messages.send({"error": str(error)})

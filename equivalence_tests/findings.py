@@ -151,6 +151,27 @@ SENTENCES: dict[str, Sentence] = {
         "{tensor} is transposed: with its last two axes swapped it is what {witness} of its own forward give",
         "{tensor} está transpuesto: con sus dos últimos ejes intercambiados es lo que da la derivada numérica",
     ),
+    "not_returned": Sentence(
+        "shape",
+        "{tensor} is not returned: the gradients that are returned are judged",
+        "no se devuelve {tensor}: se juzgan los gradientes que se devuelven",
+    ),
+    "answers_in": Sentence(
+        "dtype",
+        "it answers in {got} where {came} comes in; it is judged in {judged}",
+        "responde en {got} cuando entra {came}; se juzga en {judged}",
+    ),
+    "accumulates": Sentence(
+        "accumulation",
+        "{tensor}: gradients accumulate between calls{at_line}; each call is judged after a reset",
+        "{tensor}: los gradientes se acumulan entre llamadas{at_line}; cada llamada se juzga tras reiniciarlos",
+    ),
+    "backward_once": Sentence(
+        "conduct",
+        "the backward can be called only once for each forward (then it raises {error}): it is judged after a new forward",
+        "el paso hacia atrás solo se puede llamar una vez por cada paso hacia adelante (después lanza {error}): se juzga "
+        "tras repetir el paso hacia adelante",
+    ),
     "few_slopes": Sentence(
         "special",
         "{tensor} was judged in {judged} of {of} cases, fewer than half: in the others neither complex steps nor "

@@ -13,13 +13,12 @@ import numpy as np
 
 from equivalence_tests.arithmetic import Array
 from equivalence_tests.findings import Finding
+from equivalence_tests.laws_only.factors import SAME, name_of_factor
 from equivalence_tests.laws_only.slopes import Slopes
 from equivalence_tests.laws_only.trials import Trial
 
 # Of one tensor in one trial; drawn at random where it has more, and the adjoint identity sees them all.
 ELEMENTS = {"complex steps": 24, "central differences": 12}
-POWERS = ((1.0, "{}"), (-1.0, "1/{}"), (0.5, "sqrt({})"), (-0.5, "1/sqrt({})"), (2.0, "{}^2"), (-2.0, "1/{}^2"))
-SAME = 1e-5  # two factors are one: told from float32 gradients, whose own rounding is a hundredth of it
 
 
 @dataclass(frozen=True)
@@ -152,35 +151,6 @@ def _factor(wrong: Wrong) -> float | None:
     f = float((got * expected).sum() / (expected * expected).sum())
     room = allowed * (1.0 + abs(f)) + SAME * abs(f) * np.abs(expected)
     return f if bool((np.abs(got - f * expected) <= room).all()) else None
-
-
-def name_of_factor(factors: list[float], sizes: list[dict[str, int]]) -> str:
-    """One number for all trials, or a power of a size (or a product of two) that fits them all, as text; else nothing."""
-
-    def fits(values: list[float]) -> bool:
-        return all(abs(f - v) <= SAME * max(abs(v), 1e-30) for f, v in zip(factors, values, strict=True))
-
-    constant = factors[0]
-    if all(abs(f - constant) <= SAME * max(abs(constant), SAME) for f in factors) and (
-        len(factors) > 1 or not sizes[0]
-    ):
-        return f"{round(constant, 6):g}"
-    letters = sorted(set.intersection(*(set(size) for size in sizes))) if sizes else []
-    for letter in letters:
-        for power, text in POWERS:
-            for sign in (1.0, -1.0):
-                if fits([sign * size[letter] ** power for size in sizes]):
-                    return ("-" if sign < 0 else "") + text.format(_said(letter))
-    for i, one in enumerate(letters):
-        for other in letters[i + 1 :]:
-            for power, text in POWERS[:2]:
-                if fits([float(size[one] * size[other]) ** power for size in sizes]):
-                    return text.format(f"({_said(one)} {_said(other)})")
-    return ""
-
-
-def _said(letter: str) -> str:
-    return "rows" if letter == "leading" else letter
 
 
 def _is(wrong: Wrong, other: Any) -> bool:

@@ -37,6 +37,8 @@ class Pair:
     pull: Pull
     differentiable: Callable[[dict[str, Any]], list[str]]
     framework: str = "numpy"
+    functions: tuple[Any, ...] = ()  # forward and backward, as they came
+    absent: frozenset[str] = frozenset()  # operands whose gradient it does not return
 
 
 def floating(operands: dict[str, Any]) -> list[str]:
@@ -49,6 +51,19 @@ def as_tuple(value: Any) -> tuple[Any, ...]:
     if isinstance(value, dict):
         return tuple(value.values())
     return tuple(value) if isinstance(value, tuple | list) else (value,)
+
+
+def found_in(gradients: dict[str, Any], name: str) -> Any:
+    """The gradient of an operand among gradients by name: as dX, X, grad_X or X_grad."""
+    return next(
+        (gradients[key] for key in (f"d{name}", name, f"grad_{name}", f"{name}_grad") if key in gradients), None
+    )
+
+
+def backward_beside(forward: Any) -> Any:
+    """NAME_backward of the module where the forward NAME stands, or None."""
+    name = getattr(forward, "__name__", "")
+    return getattr(sys.modules.get(getattr(forward, "__module__", None) or ""), f"{name}_backward", None)
 
 
 def check_functions(forward: Any, backward: Any, tensors: bool = False) -> None:
@@ -71,10 +86,13 @@ def of_functions(
 
     `tensors` says that it takes torch's. What the forward raises on these operands is raised.
     """
+    functions = (forward, backward)
     if tensors or backward is None or speaks_torch(forward) or speaks_torch(backward):
         return of_torch(forward, backward)
     if takes_cache(forward, backward, forward(*operands.values(), **options)):
-        return Pair("pair", lambda given, chosen: forward(*given.values(), **chosen), backward, floating)
+        return Pair(
+            "pair", lambda given, chosen: forward(*given.values(), **chosen), backward, floating, functions=functions
+        )
 
     def run(given: dict[str, Any], chosen: dict[str, Any]) -> tuple[Any, Any]:
         return forward(*given.values(), **chosen), (given, chosen)
@@ -83,7 +101,7 @@ def of_functions(
         given, chosen = remembered
         return backward(dY, *given.values(), **named_by(backward, chosen))
 
-    return Pair("functional", run, pull, floating)
+    return Pair("functional", run, pull, floating, functions=functions)
 
 
 def of_the_table(implementation: Implementation, op: Op) -> Pair:

@@ -21,8 +21,10 @@ from equivalence_tests.laws_only.pair_laws import UNJUDGED, Verdict, adjoint
 from equivalence_tests.laws_only.pairs import Pair
 from equivalence_tests.laws_only.report import GRADIENT, LawsReport, Row
 from equivalence_tests.laws_only.slopes import Slopes
-from equivalence_tests.laws_only.trials import Trial, cast
+from equivalence_tests.laws_only.survey import survey
+from equivalence_tests.laws_only.trials import Trial
 
+DTYPE = "dtype out = dtype in"
 FIRST = ("shape of every gradient", "finite answers")  # without these there is nothing to compare
 Law = Callable[[Trial], Verdict]
 
@@ -37,17 +39,19 @@ class Plan(NamedTuple):
     asked: list[tuple[str, Law]] = []  # noqa: RUF012 (never changed)
 
 
-def run(pair: Pair, draw: Callable[[int], Drawn], plan: Plan, of_the_op: list[Row]) -> LawsReport:
+def run(pair: Pair, draw: Callable[[int], Drawn], plan: Plan, of_the_op: Callable[[], list[Row]]) -> LawsReport:
     """Every law on every case. A law that is broken is not asked again, but for the gradients, whose factor may need it."""
     ledger, trials = Ledger(), []
-    dtypes, not_checked = _dtypes(pair, draw, plan.dtypes)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
+        seen = survey(pair, draw, plan.dtypes)
+        if seen.any_dtype:
+            plan = plan._replace(laws={name: law for name, law in plan.laws.items() if name != DTYPE})
         steepest: dict[str, float] = {}
         for index in range(plan.cases):
             drawn, rng = draw(index), np.random.default_rng([plan.seed, index, 1])
-            dtype = dtypes[index // 2 % len(dtypes)]
-            trial = Trial(pair, dtype, drawn.operands, drawn.options, rng, sizes=drawn.sizes, steepest=steepest)
+            dtype = seen.dtypes[index // 2 % len(seen.dtypes)]
+            trial = Trial(seen.pair, dtype, drawn.operands, drawn.options, rng, sizes=drawn.sizes, steepest=steepest)
             ledger.ask("runs", partial(_begin, trial, drawn.upstream))
             if ledger.broken("runs"):
                 break
@@ -56,7 +60,8 @@ def run(pair: Pair, draw: Callable[[int], Drawn], plan: Plan, of_the_op: list[Ro
             trials.append(trial)
         for trial in trials:
             _hear(trial, ledger, plan)
-    return LawsReport((*ledger.rows(), *of_the_op), not_checked, ledger.witness)
+    rows = (*seen.rows, *ledger.rows(), *([] if seen.pair.absent else of_the_op()))
+    return LawsReport(rows, seen.not_checked, ledger.witness, seen.notes)
 
 
 def _begin(trial: Trial, upstream: tuple[Array, ...]) -> Verdict:
@@ -126,19 +131,3 @@ class Ledger:
             row = f"{GRADIENT}{name}"
             made.append(Row(row, law.judged, self.asked[row], law.finding()))
         return made
-
-
-def _dtypes(
-    pair: Pair, draw: Callable[[int], Drawn], dtypes: tuple[str, ...]
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The dtypes that the pair takes, and a line for each that it does not. Both if it takes neither: it will be told."""
-    takes, refused = [], []
-    for dtype in dtypes:
-        drawn = draw(0)
-        try:
-            pair.run(cast(drawn.operands, dtype), cast(drawn.options, dtype))
-            takes.append(dtype)
-        except BaseException as error:  # a candidate may raise anything
-            reraise_interrupt(error)
-            refused.append(f"{dtype}: it raises {one_line(error)}")
-    return (tuple(takes), tuple(refused)) if takes else (dtypes, ())

@@ -542,3 +542,222 @@ def test_a_report_is_told_in_the_words_of_a_check():
     assert wrong.verdict == "wrong"
     assert wrong.findings[0].code == "gradient_factor"
     assert check_laws(mlp, mlp_backward, shapes="X: ... n d; W: d k").as_report("mlp").exit_code == 0
+
+
+# How a candidate is called
+
+
+def cube(X):
+    return X * X * X
+
+
+def cube_backward(dY, X):
+    return 3 * X * X * dY
+
+
+def test_the_backward_beside_the_forward_is_found():
+    assert check_laws(cube, shapes="X: n d").passed
+    assert check_gradients(cube, None, "X: n d").passed
+
+
+@pytest.mark.parametrize("shapes", ["X: 5", "X:", "X: ... 3", "X: 2 3; b: 3"])
+def test_a_number_is_a_size(shapes):
+    def forward(X, b=1):
+        return X * X * b
+
+    def backward(dY, X, b=None):
+        return 2 * X * dY if b is None else (2 * X * b * dY, (X * X * dY).sum(0))
+
+    report = check_laws(forward, backward, shapes=shapes)
+    assert report.passed, str(report)
+
+
+def test_sizes_that_are_given_are_not_drawn_and_no_other_size_equals_them():
+    came = []
+
+    def forward(X, W):
+        came.append((X.shape, W.shape))
+        return X @ W
+
+    def backward(dY, X, W):
+        return dY @ W.T, X.T @ dY
+
+    assert check_laws(forward, backward, shapes="X: n d; W: d 4", sizes={"d": 5}, cases=30).passed
+    assert {W for _, W in came} == {(5, 4)}
+    drawn = {X[0] for X, _ in came}
+    assert len(drawn) > 3
+    assert not drawn & {4, 5}
+    with pytest.raises(ValueError, match="'k' is no letter of the shapes, did you mean"):
+        check_laws(forward, backward, shapes="X: n d; W: d 4", sizes={"k": 5})
+    with pytest.raises(ValueError, match="draws its own sizes"):
+        check_laws(forward, backward, inputs=lambda rng: (), sizes={"d": 5})
+    attention = check_laws(
+        REFERENCE.forward("attention"), REFERENCE.backward("attention"), like="attention", sizes={"c": 3}, cases=4
+    )
+    assert attention.passed, str(attention)
+
+
+def widened(X):
+    return X * X * np.float64(2.0)
+
+
+def widened_backward(dY, X):
+    return 4.0 * np.asarray(X, np.float64) * dY
+
+
+def narrowed(X):
+    return X.astype(np.float32) ** 2
+
+
+def narrowed_backward(dY, X):
+    return 2 * X.astype(np.float32) * dY.astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("pair", "dtypes", "note"),
+    [
+        ((widened, widened_backward), ("float64", "float32"), ("float32", "float64", "float64")),
+        ((widened, widened_backward), ("float32",), ("float32", "float64", "float32")),
+        ((widened, widened_backward), ("float64",), None),
+        ((narrowed, narrowed_backward), ("float64", "float32"), ("float64", "float32", "float32")),
+        ((narrowed, narrowed_backward), ("float64",), ("float64", "float32", "float64")),
+        ((narrowed, narrowed_backward), ("float32",), None),
+    ],
+)
+def test_a_candidate_of_one_dtype_is_judged_in_it_and_it_is_said(pair, dtypes, note):
+    forward, backward = pair
+    right = check_laws(forward, backward, shapes="X: n d", dtypes=dtypes)
+    assert right.passed, str(right)
+    assert right.judged
+    told = [tuple(each.numbers[name] for name in ("came", "got", "judged")) for each in right.notes]
+    assert told == ([note] if note else [])
+    half = check_laws(forward, lambda dY, X: backward(dY, X) / 2, shapes="X: n d", dtypes=dtypes)
+    assert codes(half) == {"gradient_factor", "not_adjoint"}, str(half)
+    assert "dX is 0.5 times" in said(half)
+
+
+def layer(X, W, b):
+    return X @ W + b
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        lambda dX, dW, db: (dW, db),
+        lambda dX, dW, db: [dW, db],
+        lambda dX, dW, db: {"dW": dW, "db": db},
+        lambda dX, dW, db: {"b": db, "W": dW},
+        lambda dX, dW, db: (None, dW, db),
+    ],
+)
+def test_a_backward_of_the_weights_alone_is_judged(answer):
+    def backward(dY, X, W, b, times=1.0):
+        return answer(dY @ W.T, times * (X.T @ dY), dY.sum(0))
+
+    report = check_laws(layer, backward, shapes="X: n d; W: d k; b: k")
+    assert report.passed, str(report)
+    assert list(report.as_report("layer").judged) == ["dW", "db"]
+    assert [(note.code, note.tensor) for note in report.notes] == [("not_returned", "dX")]
+    twice = check_laws(layer, lambda dY, X, W, b: backward(dY, X, W, b, 2.0), shapes="X: n d; W: d k; b: k")
+    assert codes(twice) == {"gradient_factor", "not_adjoint"}
+
+
+def test_a_missing_gradient_of_a_weight_is_told_and_the_others_are_judged():
+    report = check_laws(layer, lambda dY, X, W, b: (dY @ W.T, X.T @ dY), shapes="X: n d; W: d k; b: k")
+    assert [(finding.code, finding.tensor) for finding in report.findings] == [("missing", "db")]
+    assert {tensor: row.judged for tensor, row in report.gradients.items()} == {"dX": 20, "dW": 20}
+
+
+def linear_of_the_weights_alone(X, weight, bias):
+    return X @ weight.T + bias, X
+
+
+def test_a_backward_of_the_weights_alone_is_judged_like_an_op_of_the_table():
+    def backward(dY, X):
+        rows = dY.reshape(-1, dY.shape[-1])
+        return rows.T @ X.reshape(-1, X.shape[-1]), rows.sum(0)
+
+    report = check_laws(linear_of_the_weights_alone, backward, like="linear")
+    assert report.passed, str(report)
+    assert list(report.gradients) == ["dweight", "dbias"]
+
+
+def test_a_torch_pair_with_a_cache():
+    def forward(X, W):
+        Y = torch.tanh(X @ W)
+        return Y, (X, W, Y)
+
+    def backward(dY, cache, times=1.0):
+        X, W, Y = cache
+        dA = dY * (1 - Y * Y)
+        return dA @ W.T, times * (X.T @ dA)
+
+    assert check_laws(forward, backward, shapes="X: n d; W: d k", cases=6).passed
+    twice = check_laws(forward, lambda dY, cache: backward(dY, cache, 2.0), shapes="X: n d; W: d k", cases=6)
+    assert "dW is 2 times" in said(twice)
+
+
+class Accumulates:
+    """As in many courses: a layer whose gradients add up until they are set to zero."""
+
+    def __init__(self):
+        self.dW = 0
+
+    def forward(self, X, W):
+        self.X, self.W = X, W
+        return X @ W
+
+    def backward(self, dY, X, W):
+        self.dW += X.T @ dY
+        return dY @ W.T, self.dW
+
+
+sums = {}
+
+
+def adds_up(X, W):
+    return X @ W
+
+
+def adds_up_backward(dY, X, W):
+    sums["W"] = sums.get("W", 0) + X.T @ dY
+    return dY @ W.T, sums["W"]
+
+
+def test_gradients_that_accumulate_are_judged_after_a_reset():
+    courses = Accumulates()
+    report = check_laws(courses.forward, courses.backward, shapes="X: n d; W: d k")
+    assert report.passed, str(report)
+    assert [(note.code, note.tensor) for note in report.notes] == [("accumulates", "dW")]
+    assert "self.dW += X.T @ dY" in report.notes[0].say()
+    assert all(report.notes[0].say(language) for language in LANGUAGES)
+    assert check_laws(adds_up, adds_up_backward, shapes="X: n d; W: d k").passed
+
+    def half(dY, X, W):
+        dX, dW = courses.backward(dY, X, W)
+        return dX / 2, dW
+
+    courses.dW = 0
+    wrong = check_laws(courses.forward, half, shapes="X: n 3; W: 3 2")
+    assert "dX is 0.5 times" in said(wrong)
+    assert "dW" not in {finding.tensor for finding in wrong.findings}
+
+
+def test_a_graph_that_is_freed_by_its_backward_is_built_again():
+    def forward(X, W):
+        X, W = X.requires_grad_(), W.requires_grad_()
+        Y = torch.tanh(X @ W)
+        return Y.detach(), (Y, X, W)
+
+    def backward(dY, graph):
+        Y, X, W = graph
+        return torch.autograd.grad(Y, (X, W), dY)
+
+    report = check_laws(forward, backward, shapes="X: n d; W: d k", cases=6)
+    assert report.passed, str(report)
+    assert [note.code for note in report.notes] == ["backward_once"]
+
+    def popping(dY, cache):
+        return 2 * cache.pop() * dY
+
+    assert check_laws(lambda X: (X * X, [X]), popping, shapes="X: n d", cases=6).passed
