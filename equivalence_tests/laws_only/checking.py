@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
@@ -143,8 +144,10 @@ def _begin_and_run(forward: Any, backward: Any, draw: Callable[[int], Drawn], pl
         for dtype in plan.dtypes:
             operands, options = cast(first.operands, dtype), cast(first.options, dtype)
             try:
-                pair = of_functions(forward, backward, operands, options, tensors)
-                pair.run(operands, options)
+                with warnings.catch_warnings(), np.errstate(all="ignore"):
+                    warnings.simplefilter("ignore")
+                    pair = of_functions(forward, backward, operands, options, tensors)
+                    pair.run(operands, options)
             except BaseException as error:  # a candidate may raise anything
                 reraise_interrupt(error)
                 raised = raised or one_line(error)
