@@ -172,6 +172,25 @@ SENTENCES: dict[str, Sentence] = {
         "el paso hacia atrás solo se puede llamar una vez por cada paso hacia adelante (después lanza {error}): se juzga "
         "tras repetir el paso hacia adelante",
     ),
+    "gradient_not_summed": Sentence(
+        "accumulation",
+        "{tensor} is not summed over its leading axes ({axes}): their sum is what differences of its own forward give",
+        "{tensor} no está sumado sobre sus ejes iniciales ({axes}): la suma es lo que da la derivada numérica",
+    ),
+    "gradient_of_a_part": Sentence(
+        "accumulation",
+        "{tensor} is not summed over axis {axis} of the output: it is what {witness} of its own forward give for the "
+        "{place} entry of the upstream gradient alone",
+        "{tensor} no suma sobre el eje {axis} de la salida: es lo que da la derivada numérica con una sola entrada ({at}) "
+        "del gradiente que recibe",
+    ),
+    "gradient_plus_term": Sentence(
+        "term",
+        "{tensor} is what {witness} of its own forward give, plus {term_said}, in all {cases} wrong cases (X its operand, "
+        "Y the output, dY the upstream gradient, sums over the last axis)",
+        "{tensor} es lo que da la derivada numérica más {term_said}, en los {cases} casos erróneos (X es el operando, Y la "
+        "salida, dY el gradiente que recibe; las sumas son sobre el último eje)",
+    ),
     "few_slopes": Sentence(
         "special",
         "{tensor} was judged in {judged} of {of} cases, fewer than half: in the others neither complex steps nor "
@@ -194,6 +213,16 @@ SENTENCES: dict[str, Sentence] = {
         "special",
         "{tensor}[{index}] is {got} for finite operands",
         "{tensor}[{index}] es {got} con operandos finitos",
+    ),
+    "arises": Sentence(
+        "special",
+        "the first {first} arises in line {line}: {text}",
+        "el primer {first} surge en la línea {line}: {text}",
+    ),
+    "arises_after": Sentence(
+        "special",
+        "the first {first} arises in line {line}: {text}; the first inf in line {line_before}: {text_before}",
+        "el primer {first} surge en la línea {line}: {text}; el primer inf en la línea {line_before}: {text_before}",
     ),
     "too_many": Sentence(
         "shape",

@@ -15,10 +15,12 @@ from equivalence_tests.arithmetic import Array
 from equivalence_tests.findings import Finding
 from equivalence_tests.laws_only.factors import SAME, name_of_factor
 from equivalence_tests.laws_only.slopes import Slopes
+from equivalence_tests.laws_only.terms import PLACES, of_a_part, plus_a_term
 from equivalence_tests.laws_only.trials import Trial
 
 # Of one tensor in one trial; drawn at random where it has more, and the adjoint identity sees them all.
 ELEMENTS = {"complex steps": 24, "central differences": 12}
+LOOKED_AT = 4  # wrong trials in which the upstream is taken apart
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,16 @@ class GradientLaw:
             return Finding("gradient_of_another", tensor, numbers={"other": other, **witness})
         if all(_is(wrong, _transposed(wrong)) for wrong in self.wrong):
             return Finding("gradient_transposed", tensor, numbers=witness)
+        part = set.intersection(*(of_a_part(w.trial, self.name, w.at, w.got) for w in self.wrong[:LOOKED_AT]))
+        if part:
+            axis, place = sorted(part)[-1]
+            return Finding(
+                "gradient_of_a_part", tensor, numbers={"axis": axis, "place": place, "at": PLACES[place], **witness}
+            )
+        off = [(w.at, w.got - w.expected, w.allowed) for w in self.wrong]
+        term = plus_a_term([w.trial for w in self.wrong], self.name, off)
+        if term:
+            return Finding("gradient_plus_term", tensor, numbers={"term_said": term, **witness, "cases": len(off)})
         i = first.worst
         return Finding(
             "gradient_differs",

@@ -13,8 +13,10 @@ from equivalence_tests.arithmetic import ORACLE, Array
 from equivalence_tests.cases import SeededDraws
 from equivalence_tests.findings import Finding
 from equivalence_tests.implementations import lay_out
+from equivalence_tests.laws_only.origin import origin_of
 from equivalence_tests.laws_only.shapes import Shapes
 from equivalence_tests.laws_only.slopes import Slopes
+from equivalence_tests.laws_only.terms import unsummed
 from equivalence_tests.laws_only.trials import Answer, Trial, arrays_of, cast, largest
 
 UNJUDGED = "not judged"
@@ -84,6 +86,25 @@ def finite(trial: Trial) -> Verdict:
             at = tuple(int(i) for i in np.argwhere(bad)[0])
             return Finding("not_finite", name, numbers={"got": str(np.asarray(value)[at]), "index": _index(at)})
     return None
+
+
+def arises(trial: Trial) -> Finding | None:
+    """The line in which the first NaN arises, or else the first infinity."""
+    origin = origin_of(trial.answer, trial.pair.functions)
+    first, name = (origin.nan, "nan") if origin.nan else (origin.infinite, "inf")
+    if first is None:
+        return None
+    numbers: dict[str, Any] = {"first": name, "line": first.number, "text": first.text}
+    before = origin.infinite if origin.nan and origin.infinite not in (None, first) else None
+    if before is None:
+        return Finding("arises", numbers=numbers)
+    return Finding("arises_after", numbers=numbers | {"line_before": before.number, "text_before": before.text})
+
+
+def reshaped(trial: Trial, name: str, gradient: Array) -> Finding | None:
+    """What makes a gradient of the wrong shape right: a sum over leading axes, or a transposition."""
+    code, axes = unsummed(trial, name, gradient)
+    return Finding(code, f"d{name}", numbers={"axes": axes, "witness": "differences"}) if code else None
 
 
 def _index(at: tuple[int, ...]) -> str:

@@ -12,9 +12,13 @@ ORDER = (
     "gradient_factor",
     "gradient_of_another",
     "gradient_transposed",
+    "gradient_not_summed",
+    "gradient_of_a_part",
+    "gradient_plus_term",
     "gradient_differs",
     "not_linear",
     "not_adjoint",
+    "wrong_dtype",
 )
 GRADIENT = "gradient of "  # begins the name of a gradient's row
 

@@ -17,7 +17,7 @@ from equivalence_tests.findings import Finding
 from equivalence_tests.implementations import one_line
 from equivalence_tests.laws_only.drawn import Drawn
 from equivalence_tests.laws_only.gradient_law import GradientLaw
-from equivalence_tests.laws_only.pair_laws import UNJUDGED, Verdict, adjoint
+from equivalence_tests.laws_only.pair_laws import UNJUDGED, Verdict, adjoint, arises, reshaped
 from equivalence_tests.laws_only.pairs import Pair
 from equivalence_tests.laws_only.report import GRADIENT, LawsReport, Row
 from equivalence_tests.laws_only.slopes import Slopes
@@ -25,7 +25,8 @@ from equivalence_tests.laws_only.survey import survey
 from equivalence_tests.laws_only.trials import Trial
 
 DTYPE = "dtype out = dtype in"
-FIRST = ("shape of every gradient", "finite answers")  # without these there is nothing to compare
+FINITE, ORIGIN = "finite answers", "where the first NaN or infinity arises"
+FIRST = ("shape of every gradient", FINITE)  # without these there is nothing to compare
 Law = Callable[[Trial], Verdict]
 
 
@@ -71,18 +72,29 @@ def _begin(trial: Trial, upstream: tuple[Array, ...]) -> Verdict:
 
 
 def _hear(trial: Trial, ledger: Ledger, plan: Plan) -> None:
-    """One trial. Where a shape is wrong nothing can be compared, and where there is a NaN neither."""
+    """One trial. A gradient of a wrong shape, or with a NaN in it, cannot be compared; the others can."""
+    ledger.expect(trial.names)
+    whole = True
     for name, law in plan.laws.items():
-        ledger.ask(name, partial(law, trial))
-        if name in FIRST and ledger.broken(name):
-            return
+        if name not in FIRST:
+            if whole:
+                ledger.ask(name, partial(law, trial))
+        elif not ledger.holds(name, law, trial):
+            whole = False
+    if len(trial.right.gradients) != len(trial.names) or not all(np.isfinite(y).all() for y in trial.right.outputs):
+        return
     slopes = Slopes(trial)
     ledger.witnesses[slopes.how] += 1
-    ledger.ask("adjoint identity", partial(adjoint, trial, slopes))
-    for name in trial.names:
-        ledger.hear_gradient(name, trial, slopes)
-    for name, law in plan.asked:
-        ledger.ask(name, partial(law, trial))
+    if whole:
+        ledger.ask("adjoint identity", partial(adjoint, trial, slopes))
+    for name, gradient in zip(trial.names, trial.right.gradients, strict=True):
+        if np.shape(gradient) == trial.operands[name].shape and gradient is not None and np.isfinite(gradient).all():
+            ledger.hear_gradient(name, trial, slopes)
+        elif hasattr(gradient, "dtype") and gradient.dtype.kind == "f":
+            ledger.support(f"shape of d{name}", partial(reshaped, trial, name, gradient))
+    if whole:
+        for name, law in plan.asked:
+            ledger.ask(name, partial(law, trial))
 
 
 @dataclass
@@ -113,10 +125,37 @@ class Ledger:
         if isinstance(verdict, Finding):
             self.found[name] = verdict
 
+    def expect(self, names: list[str]) -> None:
+        """A trial with these gradients is to be judged."""
+        for name in names:
+            row = f"{GRADIENT}{name}"
+            self.asked[row] = self.asked.get(row, 0) + 1
+            self.gradients.setdefault(name, GradientLaw(name))
+
+    def holds(self, name: str, law: Callable[[Trial], Verdict], trial: Trial) -> bool:
+        """Ask a law in this trial, whether it is broken already or not; where it is broken first, say in which line."""
+        known = self.found.pop(name, None)
+        self.ask(name, partial(law, trial))
+        kept = name not in self.found
+        if name == FINITE and not kept:
+            self.support(ORIGIN, partial(arises, trial))
+        if known is not None:
+            self.found[name] = known
+        return kept
+
+    def support(self, name: str, law: Callable[[], Finding | None]) -> None:
+        """Ask for more about what is broken already: a row only if something is found, once."""
+        if name in self.found:
+            return
+        try:
+            finding = law()
+        except Exception:  # it was told where it was asked first
+            return
+        if finding is not None:
+            self.asked[name], self.judged[name], self.found[name] = 1, 1, finding
+
     def hear_gradient(self, name: str, trial: Trial, slopes: Slopes) -> None:
-        row = f"{GRADIENT}{name}"
-        self.asked[row] = self.asked.get(row, 0) + 1
-        self.gradients.setdefault(name, GradientLaw(name)).hear(trial, slopes)
+        self.gradients[name].hear(trial, slopes)
 
     def broken(self, name: str) -> bool:
         return name in self.found

@@ -11,6 +11,7 @@ import torch
 from equivalence_tests.findings import LANGUAGES
 from equivalence_tests.laws_only import check_gradients, check_implementation, check_laws
 from equivalence_tests.laws_only.differences import central, noise
+from equivalence_tests.laws_only.factors import name_of_factor
 from equivalence_tests.laws_only.jitter import jittering
 from equivalence_tests.laws_only.shapes import read
 from equivalence_tests.mistakes import MISTAKES, as_implementation, quiet
@@ -761,3 +762,121 @@ def test_a_graph_that_is_freed_by_its_backward_is_built_again():
         return 2 * cache.pop() * dY
 
     assert check_laws(lambda X: (X * X, [X]), popping, shapes="X: n d", cases=6).passed
+
+
+# What a wrong gradient is instead
+
+
+def softmax_of(X):
+    E = np.exp(X - X.max(-1, keepdims=True))
+    return E / E.sum(-1, keepdims=True)
+
+
+def heads(X, Wq, Wk, Wv):
+    return softmax_of((X @ Wq) @ (X @ Wk).mT * Wq.shape[-1] ** -0.5) @ (X @ Wv)
+
+
+def heads_backward(dC, X, Wq, Wk, Wv):
+    """1/sqrt(c) is missing."""
+    Q, K, V = X @ Wq, X @ Wk, X @ Wv
+    A, dA = softmax_of(Q @ K.mT * Wq.shape[-1] ** -0.5), dC @ V.mT
+    dS = A * (dA - (dA * A).sum(-1, keepdims=True))
+    dQ, dK, dV = dS @ K, dS.mT @ Q, A.mT @ dC
+    return dQ @ Wq.T + dK @ Wk.T + dV @ Wv.T, X.T @ dQ, X.T @ dK, X.T @ dV
+
+
+INSTEAD = {
+    "a correction": (softmax_of, lambda dA, X: dA * softmax_of(X), "X: n m", "gradient_plus_term", "plus Y sum(Y dY),"),
+    "a mean": (
+        lambda X: X - X.mean(-1, keepdims=True),
+        lambda dY, X: 1 * dY,
+        "X: n m",
+        "gradient_plus_term",
+        "1/m sum(dY)",
+    ),
+    "a sum of a bias": (
+        lambda X, b: X * X + b,
+        lambda dY, X, b: (2 * X * dY, 1 * dY[-1]),
+        "X: n d; b: d",
+        "gradient_of_a_part",
+        "db is not summed over axis -2",
+    ),
+    "an axis of a bias": (
+        lambda X, b: X * X + b,
+        lambda dY, X, b: (2 * X * dY, 1 * dY),
+        "X: n d; b: d",
+        "gradient_not_summed",
+        "db is not summed over its leading axes (0)",
+    ),
+    "a transposition": (
+        lambda X, W: X @ W,
+        lambda dY, X, W: (dY @ W.T, dY.T @ X),
+        "X: n d; W: d k",
+        "gradient_transposed",
+        "dW is transposed",
+    ),
+    "a scale of attention": (
+        heads,
+        heads_backward,
+        "X: n d; Wq: d c; Wk: d c; Wv: d e",
+        "gradient_factor",
+        "is sqrt(c) times",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", INSTEAD)
+def test_what_a_wrong_gradient_is_instead(what):
+    forward, backward, shapes, code, text = INSTEAD[what]
+    report = check_laws(forward, backward, shapes=shapes, cases=10)
+    found = [finding for finding in report.findings if finding.code == code]
+    assert found, str(report)
+    assert text in found[0].say()
+    assert all(found[0].say(language) for language in LANGUAGES)
+
+
+def test_a_factor_is_named_only_where_the_sizes_tell():
+    sizes = [{"n": 4, "c": 9}, {"n": 5, "c": 9}, {"n": 7, "c": 9}]
+    assert name_of_factor([3.0] * 3, sizes) == "3"  # and not sqrt(c), which is 3 in every case
+    assert name_of_factor([3.0 * each["n"] for each in sizes], sizes) == "3 n"
+    assert name_of_factor([2.0], [{"n": 4, "c": 9}]) == "2"
+    assert name_of_factor([8.0, 10.0], [{"n": 4}, {"n": 5}]) == ""  # two cases may fit 2 n by chance
+    assert name_of_factor([1 / (n - 1) for n in (4, 5, 7)], sizes) == "1/(n - 1)"
+    both = [{"n": n, "c": n} for n in (4, 5, 7)]
+    assert name_of_factor([n**0.5 for n in (4, 5, 7)], both) == "sqrt(c)"  # the same letter to all cases
+    pairs = [{"n": 2, "c": 8}, {"n": 3, "c": 5}, {"n": 7, "c": 11}, {"n": 6, "c": 4}]
+    assert name_of_factor([-3 * each["c"] ** 0.5 / each["n"] for each in pairs], pairs) == "-3 sqrt(c)/n"
+
+
+# Where a NaN arises
+
+
+def zero_over_zero(dY, X):
+    dA = dY * 2
+    ratio = (X - X) / (X - X)
+    return dA * X * ratio
+
+
+def infinity_times_zero(dY, X):
+    dA = dY * 2
+    huge = np.exp(X * 0 + 1e4)
+    return dA * X * (0 * huge)
+
+
+@pytest.mark.parametrize(
+    ("backward", "code", "texts"),
+    [
+        (zero_over_zero, "arises", ["ratio = (X - X) / (X - X)"]),
+        (
+            infinity_times_zero,
+            "arises_after",
+            ["first nan arises in line", "return dA * X * (0 * huge)", "first inf", "huge = np.exp(X * 0 + 1e4)"],
+        ),
+        (lambda dY, X: 2 * dY * X / 0, "arises", ["first inf arises", "2 * dY * X / 0"]),
+    ],
+)
+def test_the_line_in_which_the_first_nan_arises_is_told(backward, code, texts):
+    report = check_laws(lambda X: X * X, backward, shapes="X: n d")
+    assert codes(report) == {"not_finite", code}
+    assert all(text in said(report) for text in texts), said(report)
+    assert [finding.code for finding in report.as_report("squares").findings] == ["not_finite", code]
