@@ -54,29 +54,51 @@ def check(request: dict[str, Any], messages: Messages) -> None:
 
 def laws(request: dict[str, Any], messages: Messages) -> None:
     """Without a reference."""
-    from equivalence_tests.laws_only import check_laws
+    from equivalence_tests.laws_only.checking import DTYPES, check_candidate, check_laws
+    from equivalence_tests.laws_only.pair_laws import LAWS
+    from equivalence_tests.laws_only.run import Plan
 
     messages.at("diagnosis: laws")
-    asked = wanted(request)
+    asked, settings = wanted(request), request["settings"]
+    cases, dtypes = min(settings["cases"], LAW_CASES), tuple(settings["dtypes"] or DTYPES)
     specs = (asked.spec, asked.backward, request["inputs"])
     try:
+        refuse_unread(asked, settings, request)
         forward, backward, inputs = (load_function(spec) if spec else None for spec in specs)
-        told = check_laws(
-            forward,
-            backward,
-            shapes=request["shapes"],
-            inputs=inputs,
-            like=asked.like or None,
-            laws=request["laws"],
-            cases=min(request["settings"]["cases"], LAW_CASES),
-            seed=request["settings"]["seed"],
-            **({"dtypes": tuple(request["settings"]["dtypes"])} if request["settings"]["dtypes"] else {}),
-            sizes=request["settings"]["sizes"],
-        )
+        if asked.like and request["shapes"] is None and inputs is None:
+            plan = Plan(cases, settings["seed"], dtypes, LAWS)
+            told = check_candidate(asked.candidate(), (forward, backward), plan, settings["sizes"])
+        else:
+            told = check_laws(
+                forward,
+                backward,
+                shapes=request["shapes"],
+                inputs=inputs,
+                like=asked.like or None,
+                laws=request["laws"],
+                cases=cases,
+                seed=settings["seed"],
+                dtypes=dtypes,
+                sizes=settings["sizes"],
+            )
     except (ValueError, TypeError) as error:
         messages.send({"error": str(error)})
         return
     messages.send({"report": told.as_report(asked.spec).as_json(), "digests": {}})
+
+
+def refuse_unread(asked: Request, settings: dict[str, Any], request: dict[str, Any]) -> None:
+    """ValueError for what is given beside --laws-only and would not be read."""
+    plain = Request("", "")
+    if asked.command:
+        raise ValueError("--command: --laws-only needs a function, expected FILE.py:NAME")
+    if settings["strict"]:
+        raise ValueError("--strict: --laws-only does not read it, expected --like alone")
+    for name in ("layout", "mask_true", "lead", "device", "without", "options"):
+        if getattr(asked, name) != getattr(plain, name) and (name == "options" or not asked.like):
+            raise ValueError(f"--{name.replace('_', '-')}: --laws-only does not read it without --like")
+    if asked.like and request["laws"]:
+        raise ValueError("--laws: --like brings its own laws, expected --shapes")
 
 
 def replay(request: dict[str, Any], messages: Messages) -> None:

@@ -49,6 +49,19 @@ WORDS: dict[str, dict[str, str]] = {
         "batches and heads do not meet": "lotes y cabezas no se mezclan",
         "laws": "otras leyes",
         "answers the same in another order": "responde igual en otro orden",
+        "runs": "se ejecuta",
+        "shape of every gradient": "forma de cada gradiente",
+        "a gradient for every operand": "un gradiente por operando",
+        "dtype out = dtype in": "el dtype que sale es el que entra",
+        "finite answers": "respuestas finitas",
+        "where the first NaN or infinity arises": "dónde surge el primer NaN o infinito",
+        "purity": "pureza",
+        "aliasing": "memoria compartida",
+        "repeatability": "repetición",
+        "linear in the upstream gradient": "lineal en el gradiente que recibe",
+        "layouts": "disposición en memoria",
+        "adjoint identity": "identidad del adjunto",
+        "gradient": "gradiente",
         "answers the same in a fresh process": "responde igual en un proceso nuevo",
     }
 }
@@ -151,6 +164,8 @@ def show(report: Report, console: Console, language: str = "en") -> None:
             return known[text]
         if first == "agrees" and rest.startswith("in "):
             return f"{known.get('agrees in', 'agrees in')} {rest[3:]}"
+        if first == "gradient" and rest.startswith("of "):
+            return f"{known.get(first, first)} {known.get('of', 'of')} {rest[3:]}"
         return f"{known[first]} {rest}" if first in known and first == "with" else text
 
     style = {"agrees": "bold green", "wrong": "bold red"}.get(report.verdict, "bold yellow")

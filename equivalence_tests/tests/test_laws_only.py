@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from equivalence_tests import check_command, check_worker
 from equivalence_tests.findings import LANGUAGES
 from equivalence_tests.laws_only import check_gradients, check_implementation, check_laws
 from equivalence_tests.laws_only.differences import central, noise
@@ -880,3 +881,80 @@ def test_the_line_in_which_the_first_nan_arises_is_told(backward, code, texts):
     assert codes(report) == {"not_finite", code}
     assert all(text in said(report) for text in texts), said(report)
     assert [finding.code for finding in report.as_report("squares").findings] == ["not_finite", code]
+
+
+# From the command line
+
+
+class Said:
+    """Where the worker of a check sends its messages."""
+
+    def __init__(self):
+        self.messages = []
+
+    def at(self, what):
+        pass
+
+    def send(self, message):
+        self.messages.append(message)
+
+
+MINE = """
+import numpy as np
+
+def square(X): return X * X
+def square_backward(dY, X): return 2 * X * dY
+
+def linear(X, weight, bias): return X @ weight.T + bias, X
+def linear_backward(dY, X):
+    rows = dY.reshape(-1, dY.shape[-1])
+    return rows.T @ X.reshape(-1, X.shape[-1]), rows.sum(0)
+
+def softmax(X, axis=-1):
+    E = np.exp(X - X.max(axis, keepdims=True))
+    return E / E.sum(axis, keepdims=True)
+def softmax_backward(dA, X): return 0 * dA
+"""
+
+
+def asked(monkeypatch, tmp_path, *flags):
+    """What the worker answers to a command line, in this process."""
+    (tmp_path / "mine.py").write_text(MINE)
+    monkeypatch.chdir(tmp_path)
+    parser = check_command._parser()
+    said = Said()
+    check_worker.laws(check_command._request(parser, parser.parse_args([*flags, "--laws-only", "--cases", "6"])), said)
+    (message,) = said.messages
+    return message.get("error") or Report.from_json(message["report"])
+
+
+@pytest.mark.parametrize(
+    ("flags", "verdict", "judged"),
+    [
+        (("mine.py:square", "--shapes", "X: 5"), "agrees", {"dX": (6, 6)}),
+        (("mine.py:square", "--shapes", "X: n d", "--sizes", "d=3", "--dtype", "float32"), "agrees", {"dX": (6, 6)}),
+        (("mine.py:linear", "--like", "linear"), "agrees", {"dweight": (6, 6), "dbias": (6, 6)}),
+        (("mine.py:softmax", "--like", "softmax", "--without", "axis"), "wrong", {"dX": (6, 6)}),
+    ],
+)
+def test_the_flags_of_a_check_are_read(monkeypatch, tmp_path, flags, verdict, judged):
+    report = asked(monkeypatch, tmp_path, *flags)
+    assert isinstance(report, Report), report
+    assert (report.verdict, report.judged) == (verdict, judged), str(report)
+
+
+@pytest.mark.parametrize(
+    ("flags", "text"),
+    [
+        (("--sizes", "k=3"), "sizes: 'k' is no letter of the shapes"),
+        (("--lead", "2"), "--lead: --laws-only does not read it without --like"),
+        (("--layout", "bhnc"), "--layout: --laws-only does not read it"),
+        (("--mask-true", "drops"), "--mask-true: --laws-only does not read it"),
+        (("--without", "bias"), "--without: --laws-only does not read it"),
+        (("--options", "mask"), "--options: --laws-only does not read it"),
+        (("--strict",), "--strict: --laws-only does not read it"),
+        (("--dtype", "bfloat16"), "bfloat16 came, expected float64 and float32"),
+    ],
+)
+def test_a_flag_that_would_not_be_read_is_refused(monkeypatch, tmp_path, flags, text):
+    assert text in asked(monkeypatch, tmp_path, "mine.py:square", "--shapes", "X: n d", *flags)
