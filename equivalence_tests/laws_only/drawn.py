@@ -9,7 +9,8 @@ import numpy as np
 
 from equivalence_tests.arithmetic import Array
 from equivalence_tests.cases import SeededDraws
-from equivalence_tests.laws_only.pairs import floating, keyword_only, parameter_names
+from equivalence_tests.laws_only.forms import parameter_names
+from equivalence_tests.laws_only.pairs import floating, keyword_only
 from equivalence_tests.laws_only.shapes import Shapes
 
 

@@ -61,7 +61,7 @@ def run(pair: Pair, draw: Callable[[int], Drawn], plan: Plan, of_the_op: Callabl
             trials.append(trial)
         for trial in trials:
             _hear(trial, ledger, plan)
-    rows = (*seen.rows, *ledger.rows(), *([] if seen.pair.absent else of_the_op()))
+        rows = (*seen.rows, *ledger.rows(), *([] if seen.pair.absent else of_the_op()))
     return LawsReport(rows, seen.not_checked, ledger.witness, seen.notes)
 
 

@@ -958,3 +958,57 @@ def test_the_flags_of_a_check_are_read(monkeypatch, tmp_path, flags, verdict, ju
 )
 def test_a_flag_that_would_not_be_read_is_refused(monkeypatch, tmp_path, flags, text):
     assert text in asked(monkeypatch, tmp_path, "mine.py:square", "--shapes", "X: n d", *flags)
+
+
+# Forms of a backward
+
+
+class Layer:
+    def __call__(self, x):
+        self.x = x
+        return np.tanh(x)
+
+    def backward(self, dout):
+        return dout * (1 - np.tanh(self.x) ** 2)
+
+
+course = Layer()
+
+
+def affine(x, w):
+    return x @ w, (x, w)
+
+
+FORMS = {
+    "of the output": (np.tanh, lambda dY, Y: dY * (1 - Y * Y), "x: n d"),
+    "of an operand in another case": (lambda X: np.tanh(X), lambda dout, x: dout * (1 - np.tanh(x) ** 2), "X: n d"),
+    "of the cache, then the upstream": (
+        affine,
+        lambda cache, dout: (dout @ cache[1].T, cache[0].T @ dout),
+        "x: n d; w: d k",
+    ),
+    "of an operand that is returned": (lambda x: (x * x, x), lambda dout, x: 2 * x * dout, "x: n d"),
+    "of a boolean mask": (lambda x: (x * (x > 0), x > 0), lambda dout, mask: dout * mask, "x: n d"),
+    "of everything that is returned": (
+        lambda x: (x / (1 + x * x), x, 1 + x * x),
+        lambda dout, z, s: dout * (1 / s - 2 * z * z / (s * s)),
+        "x: n d",
+    ),
+    "of the upstream alone": (course, course.backward, "x: n d"),
+    "of a loss, without an upstream": (lambda x, y: (x * y).sum(), lambda x, y: (1 * y, 1 * x), "x: n; y: n"),
+    "of a loss and its cache": (lambda x: ((x * x).sum(), x), lambda cache: 2 * cache, "x: n d"),
+    "a derivative": (lambda x: np.tanh(x), lambda x: 1 - np.tanh(x) ** 2, "x: n d"),
+    "of some operands": (lambda x, w: x + w, lambda dout, w: (1 * dout, dout.sum(0)), "x: n d; w: d"),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_form_of_a_backward_is_read_from_its_names(form):
+    forward, backward, shapes = FORMS[form]
+    report = check_laws(forward, backward, shapes=shapes, cases=6)
+    assert report.passed, str(report)
+
+
+def test_a_parameter_that_is_called_as_the_operand_is_the_operand():
+    report = check_laws(lambda X: np.tanh(X), lambda dY, X: dY * (1 - X * X), shapes="X: n d", cases=6)
+    assert codes(report) >= {"gradient_differs", "not_adjoint"}
