@@ -9,7 +9,8 @@ from __future__ import annotations
 import importlib
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from types import ModuleType
@@ -98,6 +99,21 @@ def of_functions(
         return form.pull(dY, *remembered)
 
     return Pair(form.kind, run, pull, floating, functions=(forward, backward))
+
+
+@contextmanager
+def one_thread(pair: Pair) -> Iterator[None]:
+    """Torch on one thread: for arrays as small as these, more of them only wait for each other."""
+    torch = sys.modules.get("torch") if pair.framework == "torch" else None
+    if torch is None:
+        yield
+        return
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def of_the_table(implementation: Implementation, op: Op) -> Pair:

@@ -18,7 +18,7 @@ from equivalence_tests.implementations import one_line
 from equivalence_tests.laws_only.drawn import Drawn
 from equivalence_tests.laws_only.gradient_law import GradientLaw
 from equivalence_tests.laws_only.pair_laws import UNJUDGED, Verdict, adjoint, arises, reshaped
-from equivalence_tests.laws_only.pairs import Pair
+from equivalence_tests.laws_only.pairs import Pair, one_thread
 from equivalence_tests.laws_only.report import GRADIENT, LawsReport, Row
 from equivalence_tests.laws_only.slopes import Slopes
 from equivalence_tests.laws_only.survey import survey
@@ -43,7 +43,7 @@ class Plan(NamedTuple):
 def run(pair: Pair, draw: Callable[[int], Drawn], plan: Plan, of_the_op: Callable[[], list[Row]]) -> LawsReport:
     """Every law on every case. A law that is broken is not asked again, but for the gradients, whose factor may need it."""
     ledger, trials = Ledger(), []
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
+    with one_thread(pair), warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         seen = survey(pair, draw, plan.dtypes)
         if seen.any_dtype:

@@ -22,6 +22,7 @@ from equivalence_tests.laws_only.trials import Answer, Trial, cast, largest
 
 Draw = Callable[[int], Drawn]
 LOOKS = 6  # draws that tell which gradients come back
+SINGLE = ("float32",)
 CLOSE = 1e-3  # two answers are one, but for rounding
 
 
@@ -43,11 +44,11 @@ def survey(pair: Pair, draw: Draw, dtypes: tuple[str, ...]) -> Survey:
     try:
         pair, notes = _steadied(pair, draw, takes[0])
         pair, rows, unreturned = _returned(pair, draw, takes[0])
-        judged, told = _answered(pair, draw, takes)
+        judged, any_dtype, told = _answered(pair, draw, takes)
     except BaseException as error:  # a candidate may raise anything
         reraise_interrupt(error)
         return Survey(pair, takes, False, [], (), not_checked)
-    return Survey(pair, judged, bool(told), rows, (*notes, *unreturned, *told), not_checked)
+    return Survey(pair, judged, any_dtype, rows, (*notes, *unreturned, *told), not_checked)
 
 
 def _trial(pair: Pair, draw: Draw, index: int, dtype: str) -> Trial:
@@ -120,28 +121,39 @@ def _repeats(pair: Pair, draw: Draw, dtype: str) -> bool:
     return all(np.array_equal(one, other, equal_nan=True) for one, other in pairs)
 
 
-def _answered(pair: Pair, draw: Draw, dtypes: tuple[str, ...]) -> tuple[tuple[str, ...], list[Finding]]:
-    """The dtypes in which the answers are judged. A pair that answers in one dtype whatever comes is judged in that one,
-    if it is asked for; else in the one that is asked for, without asking for its dtype."""
-    answers = {dtype: _dtypes_of(_trial(pair, draw, 0, dtype).answer()) for dtype in dtypes}
-    other = {came: got.pop() for came, got in answers.items() if len(got) == 1 and got != {came}}
-    left = tuple(dtype for dtype in dtypes if dtype not in other)
-    judged = left or dtypes
-    notes = [
-        Finding("answers_in", numbers={"came": came, "got": got, "judged": ", ".join(judged)})
-        for came, got in other.items()
-        if not left or got in left
-    ]
-    return (judged, notes) if notes else (dtypes, [])
+def _answered(pair: Pair, draw: Draw, dtypes: tuple[str, ...]) -> tuple[tuple[str, ...], bool, list[Finding]]:
+    """The dtypes in which the answers are judged, whether another dtype may come out of them, and what is said of it.
+
+    A pair whose outputs have one dtype whatever comes in is judged in that one. Where only float32 is asked for and
+    float64 comes out, it is judged in float32.
+    """
+    other = {came: got for came in dtypes if (got := _other_dtype(_trial(pair, draw, 0, came).answer(), came))}
+    judged = tuple(dtype for dtype in dtypes if dtype not in other)
+    if not other or (judged and not set(other.values()) <= set(judged)):
+        return dtypes, False, []
+    if not judged:
+        judged = SINGLE if set(other.values()) == set(SINGLE) and _taken(pair, draw, SINGLE)[1] == () else dtypes
+    said = ", ".join(judged)
+    notes = [Finding("answers_in", numbers={"came": c, "got": got, "judged": said}) for c, got in other.items()]
+    return judged, bool(other.keys() & set(judged)), notes
 
 
-def _dtypes_of(answer: Answer) -> set[str]:
-    """A Python float has no dtype."""
-    return {
-        str(getattr(each, "dtype", type(each)))
-        for each in (*answer.outputs, *answer.gradients)
-        if type(each) is not float
-    }
+def _other_dtype(answer: Answer, came: str) -> str:
+    """The one dtype of all outputs, if it is not the one that came in, and no gradient has a third one."""
+    arrays = [np.asarray(each) for each in answer.outputs if type(each) is not float]  # a Python float has no dtype
+    got = {_digits_of(X) if came == "float64" else str(X.dtype) for X in arrays}
+    gradients = {str(getattr(each, "dtype", "")) for each in answer.gradients}
+    return next(iter(got)) if len(got) == 1 and got != {came} and gradients <= {came, *got} else ""
+
+
+def _digits_of(X: Any) -> str:
+    """The dtype of an output, or float32 where all its numbers are of that format, and not of a shorter one."""
+    if X.dtype != np.float64:
+        return str(X.dtype)
+    with np.errstate(all="ignore"):
+        single, half = X.astype(np.float32), X.astype(np.float16)
+    is_single = np.array_equal(X, single, equal_nan=True) and not np.array_equal(X, half, equal_nan=True)
+    return SINGLE[0] if is_single else str(X.dtype)
 
 
 def _returned(pair: Pair, draw: Draw, dtype: str) -> tuple[Pair, list[Row], list[Finding]]:

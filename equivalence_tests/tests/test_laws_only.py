@@ -615,6 +615,14 @@ def narrowed_backward(dY, X):
     return 2 * X.astype(np.float32) * dY.astype(np.float32)
 
 
+def narrowed_inside(X):
+    return narrowed(X).astype(X.dtype)
+
+
+def narrowed_inside_backward(dY, X):
+    return narrowed_backward(dY, X).astype(X.dtype)
+
+
 @pytest.mark.parametrize(
     ("pair", "dtypes", "note"),
     [
@@ -622,8 +630,9 @@ def narrowed_backward(dY, X):
         ((widened, widened_backward), ("float32",), ("float32", "float64", "float32")),
         ((widened, widened_backward), ("float64",), None),
         ((narrowed, narrowed_backward), ("float64", "float32"), ("float64", "float32", "float32")),
-        ((narrowed, narrowed_backward), ("float64",), ("float64", "float32", "float64")),
+        ((narrowed, narrowed_backward), ("float64",), ("float64", "float32", "float32")),
         ((narrowed, narrowed_backward), ("float32",), None),
+        ((narrowed_inside, narrowed_inside_backward), ("float64", "float32"), ("float64", "float32", "float32")),
     ],
 )
 def test_a_candidate_of_one_dtype_is_judged_in_it_and_it_is_said(pair, dtypes, note):
