@@ -35,6 +35,7 @@ class Wrong:
     allowed: Array
     worst: int
     witness: str
+    slopes: Slopes
 
 
 @dataclass
@@ -59,7 +60,7 @@ class GradientLaw:
             closer = slopes.element(self.name, at[worst], close=True)
             expected[worst], allowed[worst] = closer.value, closer.bound + room
             if _excess(got[worst], expected[worst], allowed[worst]) > 1.0:
-                told = Wrong(trial, self.name, at, got, expected, allowed, worst, slopes.how)
+                told = Wrong(trial, self.name, at, got, expected, allowed, worst, slopes.how, slopes)
                 self.wrong.append(told)
                 self.judged += 1
                 return
@@ -91,9 +92,9 @@ class GradientLaw:
             return Finding("gradient_of_another", tensor, numbers={"other": other, **witness})
         if all(_is(wrong, _transposed(wrong)) for wrong in self.wrong):
             return Finding("gradient_transposed", tensor, numbers=witness)
-        part = set.intersection(*(of_a_part(w.trial, self.name, w.at, w.got) for w in self.wrong[:LOOKED_AT]))
-        if part:
-            axis, place = sorted(part)[-1]
+        part = self._part()
+        if part is not None:
+            axis, place = part
             return Finding(
                 "gradient_of_a_part", tensor, numbers={"axis": axis, "place": place, "at": PLACES[place], **witness}
             )
@@ -116,6 +117,16 @@ class GradientLaw:
                 "cases": len(self.wrong),
             },
         )
+
+    def _part(self) -> tuple[int, str] | None:
+        """The axis of Y and the place on it that alone count, in the first wrong trials."""
+        found: set[tuple[int, str]] | None = None
+        for w in self.wrong[:LOOKED_AT]:
+            here = of_a_part(w.slopes, self.name, w.at, w.got)
+            found = here if found is None else found & here
+            if not found:
+                return None
+        return sorted(found)[-1] if found else None
 
     def _whose(self) -> str:
         """The operand whose gradient stands here in every wrong trial: the numbers here are this one's right ones."""

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -46,6 +47,13 @@ class Slopes:
         step, quotient = self._complex(direction), self._central(direction, PATIENCE)
         if math.isfinite(step.bound) and self._agree(step, quotient):
             self.how = "complex steps"
+
+    def of_upstream(self, upstream: tuple[Array, ...]) -> Slopes:
+        """The slopes of <u, f> for another u, by the same witness."""
+        other = copy(self)
+        vars(other).pop("_noise", None)
+        other.trial = replace(self.trial, upstream=upstream)
+        return other
 
     @cached_property
     def unit(self) -> float:

@@ -5,7 +5,6 @@ summed, or the right one plus a term. Each answer is proved on the numbers of ev
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,11 +21,11 @@ LOOK = 12  # elements of a gradient of another shape
 # A part of the upstream
 
 
-def of_a_part(trial: Trial, name: str, at: list[tuple[int, ...]], got: Array) -> set[tuple[int, str]]:
+def of_a_part(whole: Slopes, name: str, at: list[tuple[int, ...]], got: Array) -> set[tuple[int, str]]:
     """Axes of Y, counted from the end, and places: the gradient is right for the upstream at this place alone."""
-    if len(trial.upstream) != 1 or trial.many:
+    if whole.trial.many:
         return set()
-    u = trial.upstream[0]
+    u = whole.trial.upstream[0]
     found = set()
     for axis in range(-u.ndim, 0):
         for place, index in PLACES.items():
@@ -36,7 +35,7 @@ def of_a_part(trial: Trial, name: str, at: list[tuple[int, ...]], got: Array) ->
             where = [slice(None)] * u.ndim
             where[axis] = slice(index, None) if index else slice(0, 1)
             part[tuple(where)] = u[tuple(where)]
-            slopes = Slopes(replace(trial, upstream=(part,)))
+            slopes = whole.of_upstream((part,))
             if all(_near(value, slopes.element(name, element)) for value, element in zip(got, at, strict=True)):
                 found.add((axis, place))
     return found

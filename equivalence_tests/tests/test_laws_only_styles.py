@@ -14,7 +14,7 @@ import torch
 
 from equivalence_tests.laws_only import check_laws
 
-CASES = 6
+CASES = 4
 
 
 def softmax_of(S):
