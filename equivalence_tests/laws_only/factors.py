@@ -17,15 +17,28 @@ POWERS_OF_TWO_SIZES = (1.0, -1.0, 0.5, -0.5)
 Exponents = tuple[tuple[str, float], ...]
 
 
-def name_of_factor(factors: list[float], sizes: list[dict[str, int]]) -> str:
-    """One number for all cases; or a number times powers of one size, or of two; or nothing.
+def name_of_factor(factors: list[float], letters: list[dict[str, float]]) -> str:
+    """One number for all cases; or a number times powers of one letter, or of two; or nothing.
 
-    The factors and the sizes by letter are those of the wrong cases, one for each.
+    The factors are those of the wrong cases, one for each; the letters are their sizes, integers, and their options that
+    are numbers. Cases with an option may have another factor than those without it: then there is a name for each.
     """
+    whole = _of_group(factors, letters)
+    if whole:
+        return whole
+    for option in sorted({name for each in letters for name, value in each.items() if isinstance(value, float)}):
+        parts = [[i for i, each in enumerate(letters) if (option in each) == given] for given in (False, True)]
+        names = [_of_group([factors[i] for i in part], [letters[i] for i in part]) for part in parts if part]
+        if all(names):
+            return ", ".join(dict.fromkeys(names))
+    return ""
+
+
+def _of_group(factors: list[float], letters: list[dict[str, float]]) -> str:
     constant = _constant(factors)
     if constant is not None:
         return _number(constant)
-    columns = _columns(sizes)
+    columns = _columns(letters)
     for count, powers in ((1, POWERS), (2, POWERS_OF_TWO_SIZES)):
         found = list(_fitting(factors, columns, count, powers))
         plain = [each for each in found if abs(abs(each[0]) - 1.0) <= SAME] if len(found) > 1 else found
@@ -36,32 +49,54 @@ def name_of_factor(factors: list[float], sizes: list[dict[str, int]]) -> str:
     return ""
 
 
-def _columns(sizes: list[dict[str, int]]) -> dict[str, tuple[int, ...]]:
-    """The sizes by letter, and each less 1, over all cases; those that vary, each once."""
-    letters = sorted(set.intersection(*(set(each) for each in sizes))) if sizes else []
-    columns: dict[str, tuple[int, ...]] = {}
-    for less in (0, 1):
-        for letter in letters:
-            column = tuple(each[letter] - less for each in sizes)
-            if len(set(column)) > 1 and min(column) > 0 and column not in columns.values():
-                said = "rows" if letter == "leading" else letter
-                columns[f"({said} - 1)" if less else said] = column
+def _columns(letters: list[dict[str, float]]) -> dict[str, tuple[float, ...]]:
+    """The letters over all cases, each size less 1, and 1 less each share; those that vary, each once."""
+    names = sorted(set.intersection(*(set(each) for each in letters))) if letters else []
+    columns: dict[str, tuple[float, ...]] = {}
+
+    def add(said: str, column: tuple[float, ...]) -> None:
+        if len(set(column)) > 1 and column not in columns.values():
+            columns[said] = column
+
+    for name in names:
+        add("rows" if name == "leading" else name, tuple(each[name] for each in letters))
+    for name in names:
+        column, said = tuple(each[name] for each in letters), "rows" if name == "leading" else name
+        if all(isinstance(n, float) for n in column) and all(0.0 < n < 1.0 for n in column):
+            add(f"(1 - {said})", tuple(1.0 - n for n in column))
+        elif min(column) > 1.0:
+            add(f"({said} - 1)", tuple(n - 1.0 for n in column))
     return columns
 
 
 def _fitting(
-    factors: list[float], columns: dict[str, tuple[int, ...]], count: int, powers: tuple[float, ...]
+    factors: list[float], columns: dict[str, tuple[float, ...]], count: int, powers: tuple[float, ...]
 ) -> Iterator[tuple[float, Exponents]]:
     for letters in combinations(columns, count):
         different = len(set(zip(*(columns[letter] for letter in letters), strict=True)))
         for chosen in product(powers, repeat=count):
-            terms = [
-                [float(n) ** power for n in columns[letter]] for letter, power in zip(letters, chosen, strict=True)
-            ]
-            constant = _constant([f / math.prod(term) for f, *term in zip(factors, *terms, strict=True)])
+            terms = [_powers(columns[letter], power) for letter, power in zip(letters, chosen, strict=True)]
+            if not all(terms):
+                continue
+            constant = _constant_over(factors, [math.prod(term) for term in zip(*terms, strict=True)])
             free = count + (abs(abs(constant) - 1.0) > SAME) if constant else 0  # numbers that were chosen to fit
             if constant and different > free:
                 yield constant, tuple(zip(letters, chosen, strict=True))
+
+
+def _powers(column: tuple[float, ...], power: float) -> list[float]:
+    """Nothing where a number has no such power."""
+    if min(column) <= 0.0 and (power % 1.0 or (power < 0.0 and 0.0 in column)):
+        return []
+    return [float(n) ** power for n in column]
+
+
+def _constant_over(factors: list[float], terms: list[float]) -> float | None:
+    """The number by which all the terms have to be multiplied to give the factors; 0 times anything is 0."""
+    if any(term == 0.0 and f != 0.0 for f, term in zip(factors, terms, strict=True)):
+        return None
+    ratios = [f / term for f, term in zip(factors, terms, strict=True) if term != 0.0]
+    return _constant(ratios) if ratios else None
 
 
 def _constant(factors: list[float]) -> float | None:

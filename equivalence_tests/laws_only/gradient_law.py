@@ -81,10 +81,11 @@ class GradientLaw:
                 tensor,
                 numbers={"error": max(errors), "unit": first.trial.precision.unit, **witness},
             )
-        factors = [_factor(wrong) for wrong in self.wrong]
+        judged = [wrong for wrong in self.wrong if not _divided_by_zero(wrong)]
+        factors = [_factor(wrong) for wrong in judged]
         known = [f for f in factors if f is not None]
-        if len(known) == len(factors):
-            said = name_of_factor(known, [wrong.trial.sizes for wrong in self.wrong])
+        if known and len(known) == len(factors):
+            said = name_of_factor(known, [wrong.trial.letters for wrong in judged])
             if said:
                 return Finding("gradient_factor", tensor, numbers={"factor": said, **witness, "cases": len(known)})
         other = self._whose()
@@ -174,6 +175,11 @@ def _factor(wrong: Wrong) -> float | None:
     f = float((got * expected).sum() / (expected * expected).sum())
     room = allowed * (1.0 + abs(f)) + SAME * abs(f) * np.abs(expected)
     return f if bool((np.abs(got - f * expected) <= room).all()) else None
+
+
+def _divided_by_zero(wrong: Wrong) -> bool:
+    """Whether an option is 0 and all of the gradient is to be: a factor of one over the option is infinite there."""
+    return 0.0 in wrong.trial.letters.values() and bool((np.abs(wrong.expected) <= wrong.allowed).all())
 
 
 def _is(wrong: Wrong, other: Any) -> bool:

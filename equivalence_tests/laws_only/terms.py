@@ -120,7 +120,7 @@ def plus_a_term(trials: list[Trial], name: str, errors: list[tuple[list[tuple[in
                 break
             factors.append(factor)
         else:
-            factor_said = name_of_factor(factors, [trial.sizes for trial in trials])
+            factor_said = name_of_factor(factors, [trial.letters for trial in trials])
             if factor_said:
                 return {"1": said, "-1": f"-{said}"}.get(factor_said, f"{factor_said} {said}")
     return ""

@@ -86,6 +86,12 @@ class Trial:
     def precision(self) -> Precision:
         return PRECISIONS[self.dtype]
 
+    @property
+    def letters(self) -> dict[str, float]:
+        """The sizes, integers, and the options that are numbers, as floats."""
+        numbers = {name: float(v) for name, v in self.options.items() if isinstance(v, float | np.floating)}
+        return {**self.sizes, **numbers}
+
     @cached_property
     def names(self) -> list[str]:
         return [name for name in self.pair.differentiable(self.operands) if name not in self.pair.absent]

@@ -854,6 +854,11 @@ def test_a_factor_is_named_only_where_the_sizes_tell():
     assert name_of_factor([1 / (n - 1) for n in (4, 5, 7)], sizes) == "1/(n - 1)"
     both = [{"n": n, "c": n} for n in (4, 5, 7)]
     assert name_of_factor([n**0.5 for n in (4, 5, 7)], both) == "sqrt(c)"  # the same letter to all cases
+    scaled = [{"c": 9, "scale": 0.3}, {"c": 4, "scale": -0.7}, {"c": 7}, {"c": 5}, {"c": 2, "scale": 0.3}]
+    by_option = [1 / each["scale"] if "scale" in each else each["c"] ** 0.5 for each in scaled]
+    assert name_of_factor(by_option, scaled) == "sqrt(c), 1/scale"
+    shares = [{"p": 0.25}, {"p": 0.5}, {"p": 0.1}]
+    assert name_of_factor([1 - each["p"] for each in shares], shares) == "(1 - p)"
     pairs = [{"n": 2, "c": 8}, {"n": 3, "c": 5}, {"n": 7, "c": 11}, {"n": 6, "c": 4}]
     assert name_of_factor([-3 * each["c"] ** 0.5 / each["n"] for each in pairs], pairs) == "-3 sqrt(c)/n"
 
