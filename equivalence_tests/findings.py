@@ -191,6 +191,11 @@ SENTENCES: dict[str, Sentence] = {
         "{tensor} es lo que da la derivada numérica más {term_said}, en los {cases} casos erróneos (X es el operando, Y la "
         "salida, dY el gradiente que recibe; las sumas son sobre el último eje)",
     ),
+    "never_runs": Sentence(
+        "special",
+        "it raises {error} in every case: it was given {given}; expected operands that it takes",
+        "lanza {error} en todos los casos: recibió {given}; se esperaban operandos que acepte",
+    ),
     "few_slopes": Sentence(
         "special",
         "{tensor} was judged in {judged} of {of} cases, fewer than half: in the others neither complex steps nor "

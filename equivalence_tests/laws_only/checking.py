@@ -38,6 +38,7 @@ from equivalence_tests.ops import Op
 
 DTYPES = ("float64", "float32")
 UPSTREAMS = 3  # for operands at hand
+FORMS = 4  # cases on which a forward may raise before it is told that it never runs
 TRIES = 50  # cases that may ask for more than is on offer, before one is found that does not
 CASES_APART = 1000  # where a case asks for more than is on offer, the one so many further on takes its place
 
@@ -138,22 +139,25 @@ def asked_laws(laws: tuple[str, ...], shapes: str | None, sizes: dict[str, int] 
 
 
 def _begin_and_run(forward: Any, backward: Any, draw: Callable[[int], Drawn], plan: Plan) -> LawsReport:
-    """The laws on two functions, whose form one call tells: in the first dtype in which they can be called."""
-    first, raised = draw(0), ""
-    for tensors in (first.tensors, "torch" in sys.modules):  # what names no module may take tensors all the same
-        for dtype in plan.dtypes:
-            operands, options = cast(first.operands, dtype), cast(first.options, dtype)
-            try:
-                with warnings.catch_warnings(), np.errstate(all="ignore"):
-                    warnings.simplefilter("ignore")
-                    pair = of_functions(forward, backward, operands, options, tensors)
-                    pair.run(operands, options)
-            except BaseException as error:  # a candidate may raise anything
-                reraise_interrupt(error)
-                raised = raised or one_line(error)
-                continue
-            return run(pair, draw, plan, list)
-    return LawsReport((Row("runs", 1, 1, Finding("raises", numbers={"error": raised, "cases": 1, "of": 1})),))
+    """The laws on two functions, whose form one call tells: the first case, framework and dtype in which they run."""
+    raised, given = "", ""
+    for index in range(FORMS):
+        first = draw(index)
+        for tensors in (first.tensors, "torch" in sys.modules):  # what names no module may take tensors all the same
+            for dtype in plan.dtypes:
+                operands, options = cast(first.operands, dtype), cast(first.options, dtype)
+                try:
+                    with warnings.catch_warnings(), np.errstate(all="ignore"):
+                        warnings.simplefilter("ignore")
+                        pair = of_functions(forward, backward, operands, options, tensors)
+                        pair.run(operands, options)
+                except BaseException as error:  # a candidate may raise anything
+                    reraise_interrupt(error)
+                    raised = raised or one_line(error)
+                    given = given or ", ".join(f"{name} {np.shape(X)}" for name, X in operands.items())
+                    continue
+                return run(pair, draw, plan, list)
+    return LawsReport((Row("runs", 0, FORMS),), reason=Finding("never_runs", numbers={"error": raised, "given": given}))
 
 
 def check_candidate(candidate: Candidate, functions: tuple[Any, Any], plan: Plan, sizes: dict[str, int]) -> LawsReport:

@@ -53,6 +53,7 @@ class LawsReport:
     not_checked: tuple[str, ...] = ()
     witness: str = ""
     notes: tuple[Finding, ...] = ()
+    reason: Finding | None = None  # why nothing could be judged
 
     @property
     def findings(self) -> list[Finding]:
@@ -86,6 +87,7 @@ class LawsReport:
                 for tensor, row in self.gradients.items()
                 if not row.enough
             ]
+            first = [self.reason] if self.reason is not None else first
         return Report(
             candidate=candidate,
             like="",
@@ -103,6 +105,7 @@ class LawsReport:
     def say(self, language: str = "en") -> str:
         lines = [row.say(language) for row in self.rows]
         lines += [f"-      not checked: {what}" for what in self.not_checked]
+        lines += [f"-      {self.reason.say(language)}"] if self.reason is not None else []
         return "\n".join(lines + ([f"       gradients against {self.witness}"] if self.witness else []))
 
     def __str__(self) -> str:

@@ -346,6 +346,16 @@ def test_fewer_than_half_of_the_cases_are_no_agreement():
     assert Report.from_json(json.loads(json.dumps(report.as_json()))).judged == report.judged
 
 
+def test_a_forward_that_always_raises_is_not_judged():
+    def needs_square(X, W):
+        return np.linalg.inv(X) @ W
+
+    report = check_laws(needs_square, lambda dY, X, W: (dY, dY), shapes="X: 3 4; W: 3 2", cases=4).as_report("inverse")
+    assert (report.verdict, report.exit_code) == ("not judged", 2)
+    assert [finding.code for finding in report.findings] == ["never_runs"]
+    assert "it was given X (3, 4), W (3, 2)" in report.findings[0].say()
+
+
 def test_operands_and_options_come_from_the_users_own_function():
     def scaled(X, *, by, mask):
         return np.where(mask, X * by, 0.0 * X)
