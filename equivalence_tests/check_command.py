@@ -22,6 +22,7 @@ from equivalence_tests.findings import LANGUAGES
 from equivalence_tests.flags import Parser
 from equivalence_tests.loading import nearest
 from equivalence_tests.ops import OPS
+from equivalence_tests.part_names import PART_NAMES
 from equivalence_tests.report import show
 from equivalence_tests.request import Request
 
@@ -36,8 +37,17 @@ EXAMPLES = """examples
       any language: one .npy file for each argument and each answer
   gemelos check dump.npz --like attention
       arrays out of a running system: which one is the first that is wrong
+  gemelos check mine.py:adamw --like adamw_step
+      a part around the model, with its own signature: in place or returned, arrays by name or one at a time, a class
 
 exit status: 0 it agrees, 1 it is wrong, 2 it could not be judged"""
+
+
+# Flags that a part does not take.
+OP_FLAGS = (
+    *("backward", "command", "options", "dtype", "device", "cases", "sizes", "lead", "layout", "mask_true", "without"),
+    *("laws_only", "shapes", "inputs", "laws"),
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -72,7 +82,8 @@ def _parser() -> Parser:
     )
     what = "FILE.py:NAME or package.module:NAME; or a dump, an .npz file or a folder of .npy files"
     parser.add_argument("candidate", metavar="CANDIDATE", nargs="?", help=what)
-    parser.add_argument("--like", metavar="OP", help=f"what it should compute: {', '.join(OPS)}")
+    like = f"what it should compute, an op: {', '.join(OPS)}; or a part: {', '.join(PART_NAMES)}"
+    parser.add_argument("--like", metavar="NAME", help=like)
     parser.add_argument("--backward", metavar="FILE.py:NAME", help="its backward (default: NAME_backward)")
     parser.add_argument("--command", metavar="WORDS", help="a program of any language instead, with DIR_IN and DIR_OUT")
     parser.add_argument(
@@ -142,9 +153,11 @@ def _request(parser: Parser, given: argparse.Namespace) -> dict[str, Any]:
     if (given.candidate is None) == (given.command is None):
         parser.error("expected FILE.py:NAME, a dump, or --command WORDS (one of them)")
     if given.like is None and not given.laws_only:
-        parser.error(f"--like: expected what it should compute, one of {', '.join(OPS)}")
-    if given.like is not None and given.like not in OPS:
-        parser.error(f"--like: {given.like!r} is not in the table, {nearest(given.like, OPS)}")
+        parser.error(f"--like: expected an op ({', '.join(OPS)}) or a part ({', '.join(PART_NAMES)})")
+    if given.like in PART_NAMES:
+        _no_op_flags(parser, given)
+    elif given.like is not None and given.like not in OPS:
+        parser.error(f"--like: {given.like!r} is no op and no part, {nearest(given.like, (*OPS, *PART_NAMES))}")
     for name, least in (("cases", 1), ("seed", 0), ("lead", 0)):
         value = getattr(given, name)
         if value is not None and value < least:
@@ -179,6 +192,15 @@ def _request(parser: Parser, given: argparse.Namespace) -> dict[str, Any]:
             "strict": given.strict,
         },
     }
+
+
+def _no_op_flags(parser: Parser, given: argparse.Namespace) -> None:
+    """A part is a function or a class of Python, and the flags of an op say nothing of it."""
+    for name in OP_FLAGS:
+        if getattr(given, name) != parser.get_default(name):
+            parser.error(f"--{name.replace('_', '-')} is for an op, not for the part {given.like}")
+    if given.candidate is not None and _is_dump(given.candidate):
+        parser.error(f"{given.candidate}: a dump came, expected FILE.py:NAME for the part {given.like}")
 
 
 def _constant(word: str) -> tuple[str, bool | int | float]:

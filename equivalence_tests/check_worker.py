@@ -19,6 +19,7 @@ from equivalence_tests.checking import Settings, digest, draw, examine
 from equivalence_tests.implementations import NotOffered
 from equivalence_tests.loading import load_function
 from equivalence_tests.observe import observe
+from equivalence_tests.part_names import PART_NAMES
 from equivalence_tests.request import Request
 
 LAW_CASES = 40  # complex steps take one run of the forward for every element
@@ -36,6 +37,21 @@ class Messages:
 
     def at(self, what: str) -> None:
         self.send({"at": what})
+
+
+def part(request: dict[str, Any], messages: Messages) -> None:
+    """Of an optimizer, a sampler, a tokenizer, ...: what is no op of the table."""
+    from equivalence_tests.parts.outside import check_part
+
+    told = request["candidate"]
+    try:
+        function = load_function(told["spec"])
+        strict = request["settings"]["strict"]
+        report = check_part(function, told["like"], label=told["spec"], strict=strict, watch=messages.at)
+    except ValueError as error:
+        messages.send({"error": str(error)})
+        return
+    messages.send({"report": report.as_json(), "digests": {}})
 
 
 def check(request: dict[str, Any], messages: Messages) -> None:
@@ -110,6 +126,7 @@ def main() -> int:
     messages = Messages(int(sys.argv[1]))
     messages.at("import")
     stage = replay if "order" in request else laws if request["laws_only"] else check
+    stage = part if request["candidate"]["like"] in PART_NAMES else stage
     try:
         stage(request, messages)
     except Exception:  # ours: what a candidate raises is caught where it is called

@@ -27,6 +27,7 @@ from equivalence_tests.implementations import Answer, NotOffered
 from equivalence_tests.laws import LAWS
 from equivalence_tests.laws.patterns import PATTERNS
 from equivalence_tests.observe import Observation, observe
+from equivalence_tests.part_names import PART_NAMES
 from equivalence_tests.proof import WELL_CONDITIONED, cases_of
 from equivalence_tests.report import Property, Report
 from equivalence_tests.shrink import RecordedDraws, shrink
@@ -453,13 +454,18 @@ def check(
     without: Sequence[str] = (),
     strict: bool = False,
 ) -> Report:
-    """Hold a function against the op `like` of the table: `report.passed`, `report.findings`, `str(report)`.
+    """Hold a function against the op `like` of the table, or against a part such as adamw_step (with its own signature, and
+    of the settings `strict` alone): `report.passed`, `report.findings`, `str(report)`.
 
     `function` is a forward, NumPy's or torch's, a module or an autograd.Function; `backward` a function of (dY, cache) or
     of (dY, *inputs); `strict` asks for what only the reference promises too: that bad input is refused. ValueError, one
     line, if its signature fits no call of the op. It runs in this process: a candidate that may hang or end it is better
     checked by `gemelos check`.
     """
+    if like in PART_NAMES:
+        from equivalence_tests.parts.outside import check_part
+
+        return check_part(function, like, strict=strict)
     convention = Convention(layout, mask_true, lead)
     candidate = adapt(function, like, backward=backward, device=device, convention=convention, without=tuple(without))
     settings = Settings(cases, seed, (dtype,) if dtype else None, dict(sizes or {}), strict=strict)

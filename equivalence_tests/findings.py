@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from equivalence_tests.part_sentences import PART_SENTENCES
+
 LANGUAGES = ("en", "es")
 
 
@@ -530,3 +532,4 @@ SENTENCES: dict[str, Sentence] = {
         "{tensor} solo falla en casos con {feature} (los {cases} incorrectos; {right} sin ello son correctos)",
     ),
 }
+SENTENCES.update({code: Sentence(*each) for code, each in PART_SENTENCES.items()})

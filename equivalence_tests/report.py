@@ -12,6 +12,7 @@ from rich.text import Text
 
 from equivalence_tests.findings import Finding
 from equivalence_tests.observe import Observation
+from equivalence_tests.part_words import LAWS_ES
 
 TOLD = 3  # findings that are printed, beside the worst element
 EXIT = {"agrees": 0, "wrong": 1, "not judged": 2}
@@ -48,6 +49,7 @@ WORDS: dict[str, dict[str, str]] = {
         "laws": "otras leyes",
         "answers the same in another order": "responde igual en otro orden",
         "answers the same in a fresh process": "responde igual en un proceso nuevo",
+        **{law.replace("_", " "): words.lower() for law, words in LAWS_ES.items()},
     }
 }
 

@@ -17,7 +17,6 @@ from equivalence_tests.dojo import (
     matrix,
     matrix_report,
     measured,
-    part_words,
     scan,
     tiny_gpt,
 )
@@ -27,6 +26,7 @@ from equivalence_tests.dojo.katas import KATAS
 from equivalence_tests.dojo.sources import Source, Wrong, source_of
 from equivalence_tests.laws import LAWS
 from equivalence_tests.mistakes import MISTAKES, PART_MISTAKES, quiet
+from equivalence_tests.part_words import LAWS_ES
 from reference_numpy import adamw_step, clip_gradients
 
 SAMPLE = ("softmax_backward", "predict_loss", "softmax_jacobian")
@@ -111,7 +111,7 @@ def test_every_law_of_a_kata_is_said_in_spanish():
     names = {law.__name__ for op in ops for law in LAWS.get(op, ()) if law.__name__ not in STRICT}
     assert names == law_words.SPANISH.keys()
     parts = {law.__name__ for kata in KATAS if kata.part for law in by_part.laws_of(kata.part)}
-    assert parts <= part_words.LAWS_ES.keys()
+    assert parts <= LAWS_ES.keys()
 
 
 # A GPT of the learner's own

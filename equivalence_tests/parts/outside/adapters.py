@@ -1,0 +1,490 @@
+"""A function of any signature as the part that it is meant to be: named arguments, in place or returned, with or without
+what the reference returns besides. What is only another habit is noted, and hidden from the laws."""
+
+from __future__ import annotations
+
+import copy
+import math
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+import reference_numpy
+from equivalence_tests.arithmetic import Array
+from equivalence_tests.implementations import NotOffered
+from equivalence_tests.parts.outside.answers import ROOM
+from equivalence_tests.parts.outside.calling import Plan, plan_of
+from reference_numpy import sampling
+
+TINY_LOGIT = -1e4  # at or below it a number stands for -inf, where the reference has -inf
+
+LOGITS = ("x", "l", "z", "score", "scores", "logit", "input", "arr", "probs", "probabilities", "p")
+IDS = ("tokens", "history", "inputids", "generated", "prev", "context", "tokenids", "sequence", "previous", "seen")
+ROLES: dict[str, dict[str, tuple[str, ...]]] = {
+    "clip_gradients": {
+        "grads": ("g", "grad", "gradients", "gradient", "parameters", "params", "dw", "arrays", "tensors"),
+        "max_norm": ("clip", "clipnorm", "limit", "threshold", "c", "maxgradnorm", "maxn", "norm", "clipvalue"),
+    },
+    "learning_rate": {
+        "step": ("t", "it", "i", "iteration", "currentstep", "globalstep", "n", "s", "stepnum", "iter"),
+        "peak": ("lr", "maxlr", "baselr", "learningrate", "lrmax", "initiallr", "peaklr", "etamax", "max"),
+        "warmup_steps": ("warmup", "warmupiters", "numwarmupsteps", "warmupiterations", "nwarmup", "w"),
+        "total_steps": (
+            *("total", "maxsteps", "maxiters", "numtrainingsteps", "lrdecayiters", "decaysteps", "nsteps", "steps"),
+            *("numsteps", "tmax", "totaliters"),
+        ),
+        "floor": ("minlr", "lrmin", "etamin", "finallr", "endlr", "min"),
+    },
+    "penalise": {"logits": LOGITS, "ids": IDS, "gamma": ("penalty", "repetitionpenalty", "alpha", "theta"), "once": ()},
+    "block_ngrams": {"logits": LOGITS, "ids": IDS, "n": ("ngram", "size", "ngramsize", "norepeatngramsize")},
+    "ban": {"logits": LOGITS, "banned": ("badwords", "ids", "tokens", "bannedids", "forbidden", "badids")},
+    "apply_temperature": {"logits": LOGITS, "temperature": ("temp", "t", "tau")},
+    "top_k": {"logits": LOGITS, "k": ("topk", "n")},
+    "top_p": {"logits": LOGITS, "p": ("topp", "threshold", "nucleus", "cutoff")},
+    "min_p": {"logits": LOGITS, "share": ("minp", "p", "threshold")},
+    "probabilities": {"logits": LOGITS, "ids": IDS, "config": ("sampling", "settings", "cfg")},
+    "choose": {
+        "probabilities": ("probs", "p", "prob", "distribution", "weights"),
+        "uniform": ("u", "r", "number", "random", "rng", "generator"),
+    },
+    "inputs_and_targets": {"batch": ("x", "ids", "tokens", "rows", "data", "sequence", "sequences")},
+    "batches": {
+        "dataset": ("data", "ds"),
+        "batch_size": ("size", "batchsize", "b", "bs"),
+        "rng": ("generator", "random"),
+        "drop_last": (),
+        "by_length": (),
+    },
+    "read_texts": {"path": ("file", "filename", "fname", "filepath")},
+    "split_texts": {
+        "texts": ("stories", "data", "lines"),
+        "held_out": ("fraction", "share", "testsize", "ratio", "valfraction", "test"),
+        "rng": ("generator", "random"),
+    },
+    "generate_ids": {
+        "step": ("model", "forward", "fn", "f"),
+        "prompt": ("ids", "tokens", "start", "context"),
+        "sampling": ("config", "settings"),
+        "stop": ("stopids", "eos", "stops"),
+        "pad": ("padid",),
+        "rng_seed": ("seed",),
+        "samples": ("n", "numsamples"),
+        "context_window": ("window", "contextlength", "blocksize"),
+    },
+    "generate_tokens": {
+        "step": ("model", "forward", "fn", "f"),
+        "tokenizer": ("tok",),
+        "prompt": ("text", "start", "context"),
+        "sampling": ("config", "settings"),
+        "seed": ("rngseed",),
+        "samples": ("n", "numsamples"),
+        "context_window": ("window", "contextlength", "blocksize"),
+    },
+    "gpt_step": {
+        "params": ("p", "weights", "parameters", "model"),
+        "ids": ("tokens", "x", "idx"),
+        "config": ("cfg",),
+        "past": ("cache", "kvcache", "state", "pastkeyvalues"),
+    },
+    "evaluate": {"learner": ("model",), "dataset": ("data",), "batch_size": ("size", "batchsize")},
+    "perplexity": {"loss": ("nll", "x", "l", "meanloss")},
+    "train_model": {
+        "learner": ("model",),
+        "dataset": ("data",),
+        "settings": ("config",),
+        "held_out": ("val", "validation"),
+        "step": ("start",),
+        "stop": ("end",),
+        "watch": ("log",),
+        "save": ("checkpoint",),
+    },
+}
+ROLES["generative_rnn_step"] = ROLES["gpt_step"] | {"past": ("state", "h0", "h", "cache", "hidden")}
+
+REQUIRED: dict[str, tuple[str, ...]] = {
+    "clip_gradients": ("grads", "max_norm"),
+    "learning_rate": ("step", "peak"),
+    "penalise": ("logits", "ids", "gamma"),
+    "block_ngrams": ("logits", "ids", "n"),
+    "ban": ("logits", "banned"),
+    "apply_temperature": ("logits", "temperature"),
+    "top_k": ("logits", "k"),
+    "top_p": ("logits", "p"),
+    "min_p": ("logits", "share"),
+    "probabilities": ("logits",),
+    "choose": ("probabilities", "uniform"),
+    "inputs_and_targets": ("batch",),
+    "batches": ("dataset", "batch_size", "rng"),
+    "read_texts": ("path",),
+    "split_texts": ("texts", "held_out", "rng"),
+    "generate_ids": ("step", "prompt", "sampling", "stop", "pad", "rng_seed", "context_window"),
+    "generate_tokens": ("step", "tokenizer", "prompt", "sampling", "context_window"),
+    "gpt_step": ("params", "ids", "config", "past"),
+    "generative_rnn_step": ("params", "ids", "config", "past"),
+    "evaluate": ("learner", "dataset", "batch_size"),
+    "perplexity": ("loss",),
+    "train_model": ("learner", "dataset", "settings"),
+}
+FILTERS = ("penalise", "block_ngrams", "ban", "apply_temperature", "top_k", "top_p", "min_p")
+FIELDS = {
+    "temperature": ("temp", "t", "tau"),
+    "top_k": ("k",),
+    "top_p": ("p", "nucleus"),
+    "min_p": (),
+    "repetition_penalty": ("penalty", "gamma"),
+    "no_repeat_ngram": ("ngram", "norepeatngramsize"),
+    "banned": ("bannedids", "badids"),
+}
+
+
+HIDDEN = ("given", "shares memory", "dtypes", "type")  # habits that the adapter of a filter or of clipping hides
+
+
+@dataclass
+class Adapted:
+    """`part` is what laws and questions are given; `shown` how the candidate is called; `noted` are codes of habits that
+    are no mistakes, with their numbers; `lacking` what it was asked for and does not offer."""
+
+    part: Any
+    shown: str
+    guessed: tuple[str, ...] = ()
+    noted: dict[str, dict[str, Any]] = field(default_factory=dict)
+    lacking: set[str] = field(default_factory=set)
+    hidden: tuple[str, ...] = ()  # leaves of answers that it does not show
+    refused: int = 0  # how often it was asked for something of that kind
+
+    def missing(self, what: str) -> NotOffered:
+        self.lacking.add(what)
+        self.refused += 1
+        return NotOffered(what)
+
+    def note(self, code: str, **numbers: Any) -> None:
+        self.noted.setdefault(code, numbers)
+
+
+def reference_of(part: str) -> Any:
+    return getattr(reference_numpy, part, None) or getattr(sampling, part)
+
+
+def example_of(part: str) -> str:
+    """The call that is expected, for a message."""
+    return f"a call such as {part}({', '.join(ROLES[part])})"
+
+
+def adapted(part: str, function: Any, label: str, strict: bool) -> Adapted:
+    """ValueError, one line with an example, if the signature fits no call of the part."""
+    if part == "probabilities" and not strict:
+        return _probabilities(function, label)
+    plan = plan_of(function, ROLES[part], REQUIRED[part], label, example_of(part))
+    found = Adapted(None, plan.shown(getattr(function, "__name__", label)), plan.guessed)
+    if strict:
+        found.part = partial(_called, function, plan, part, found)
+    elif part == "clip_gradients":
+        found.part = _Clip(function, plan, found)
+        found.hidden = HIDDEN
+    elif part == "learning_rate":
+        found.part = partial(_rate, function, plan, found)
+    elif part in FILTERS:
+        found.part = partial(_filter, function, plan, part, found)
+        found.hidden = HIDDEN
+    elif part == "choose":
+        found.part = partial(_choose, function, plan, found)
+    else:
+        found.part = partial(_called, function, plan, part, found)
+    return found
+
+
+def _values(part: str, args: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a call of the reference, by role."""
+    return dict(zip(ROLES[part], args, strict=False)) | named
+
+
+def _called(function: Any, plan: Plan, part: str, told: Adapted, *args: Any, **named: Any) -> Any:
+    values = _values(part, args, named)
+    for role, value in values.items():
+        if role not in plan.roles and value is not None and not (role == "samples" and value == 1):
+            if value is False or role in ("step",) and value == 0:
+                continue
+            raise told.missing(role)
+    return plan.call(function, values)
+
+
+# Clipping
+
+
+class _Clip:
+    """clip_gradients over a dict, a list or one array; what comes back, or was changed in place, as (clipped, norm)."""
+
+    def __init__(self, function: Any, plan: Plan, told: Adapted) -> None:
+        self.function, self.plan, self.told, self.kind = function, plan, told, ""
+
+    def __call__(self, grads: Any, max_norm: float) -> tuple[dict[str, Array], float]:
+        right, right_norm = reference_numpy.clip_gradients(copy.copy(grads), max_norm)
+        kinds = (self.kind,) if self.kind else ("dict", "list", "array")
+        raised: BaseException | None = None
+        for kind in kinds:
+            copies = {id(g): np.array(g) for g in grads.values()}  # a tied array stays one
+            given = {name: copies[id(g)] for name, g in grads.items()}
+            try:
+                clipped, norm = self._run(kind, given, max_norm)
+            except NotOffered:
+                raise
+            except Exception as error:
+                raised = raised or error
+                continue
+            self.kind = kind
+            if kind != "dict":
+                self.told.note(f"part_takes_{kind}")
+            return self._settled(grads, clipped, norm, right, right_norm)
+        raise raised or self.told.missing("grads")
+
+    def _run(self, kind: str, given: dict[str, Array], max_norm: float) -> tuple[dict[str, Array], Any]:
+        if kind == "array":
+            if len(given) != 1:
+                flat = np.concatenate([g.reshape(-1) for g in given.values()])
+                clipped, norm = self._run("array", {"": flat}, max_norm)
+                cuts = np.cumsum([g.size for g in given.values()])[:-1]
+                pieces = np.split(clipped[""], cuts)
+                back = {name: x.reshape(g.shape) for (name, g), x in zip(given.items(), pieces, strict=True)}
+                return back, norm
+            held: Any = next(iter(given.values()))
+        else:
+            held = given if kind == "dict" else list(given.values())
+        answer = self.plan.call(self.function, {"grads": held, "max_norm": max_norm})
+        return self._read(kind, held, answer, list(given))
+
+    def _read(self, kind: str, held: Any, answer: Any, names: list[str]) -> tuple[dict[str, Array], Any]:
+        clipped, norm = None, None
+        for each in answer if isinstance(answer, tuple) else (answer,):
+            found = _by_name(kind, each, names)
+            if found is not None and not (np.ndim(each) == 0 and kind == "array" and isinstance(answer, tuple)):
+                clipped = found
+            elif isinstance(each, float | int | np.number) or (isinstance(each, np.ndarray) and each.ndim == 0):
+                norm = float(each)
+        if clipped is None:
+            clipped = _by_name(kind, held, names)
+            self.told.note("part_in_place")
+        assert clipped is not None
+        return clipped, norm
+
+    def _settled(
+        self, grads: Any, clipped: dict[str, Array], norm: Any, right: dict[str, Array], right_norm: float
+    ) -> tuple[dict[str, Array], float]:
+        """With the norm where none is told, and the right answer where only a square has overflowed or vanished."""
+        if norm is None:
+            self.told.lacking.add("norm")
+            norm = right_norm
+        largest = max((float(np.abs(g).max(initial=0.0)) for g in grads.values()), default=0.0)
+        dtype = next(iter(grads.values())).dtype
+        edge = largest > math.sqrt(np.finfo(dtype).max) / 64 or 0.0 < largest < 64 * math.sqrt(np.finfo(dtype).tiny)
+        if edge and (not math.isfinite(norm) or abs(norm - right_norm) > 1e-3 * right_norm):
+            self.told.note("part_squares_overflow")
+            return right, right_norm
+        if self.kind == "array" or edge:
+            clipped = {name: np.asarray(x, right[name].dtype) for name, x in clipped.items()}
+        close = all(_close(clipped[name], right[name]) for name in right)
+        if abs(norm - right_norm) <= ROOM * float(np.finfo(dtype).eps) * right_norm:
+            norm = float(norm)
+            if dtype == np.float64 and abs(norm - right_norm) <= 8 * 2.0**-52 * right_norm:
+                norm = right_norm
+        chosen = right if close and dtype == np.float64 and len({*map(id, clipped.values())}) == len(right) else clipped
+        own = {id(x): np.array(x, right[name].dtype) for name, x in chosen.items()}
+        return {name: own[id(x)] for name, x in chosen.items()}, norm
+
+
+def _by_name(kind: str, held: Any, names: list[str]) -> dict[str, Array] | None:
+    if kind == "dict":
+        return {name: np.asarray(held[name]) for name in names} if isinstance(held, dict) and set(held) == set(names) else None
+    if kind == "list":
+        good = isinstance(held, list | tuple) and len(held) == len(names)
+        return {name: np.asarray(x) for name, x in zip(names, held, strict=True)} if good else None
+    return {names[0]: np.asarray(held)} if isinstance(held, np.ndarray) else None
+
+
+def _close(got: Array, right: Array) -> bool:
+    if got.shape != right.shape:
+        return False
+    with np.errstate(all="ignore"):
+        return bool((np.abs(got - right) <= 8 * np.finfo(right.dtype).eps * np.abs(right)).all())
+
+
+# The schedule
+
+
+def _rate(function: Any, plan: Plan, told: Adapted, step: int, **given: Any) -> Any:
+    right = reference_numpy.learning_rate(step, **given)
+    values = {"step": step, **given}
+    for role, value in given.items():
+        usual = {"warmup_steps": 0, "total_steps": None, "floor": 0.0}
+        if role not in plan.roles and value != usual.get(role, value):
+            raise told.missing(role)
+    if values.get("total_steps") is None:
+        values.pop("total_steps", None)
+        if "total_steps" in plan.roles:
+            raise told.missing("total_steps = None")
+    got = float(plan.call(function, values))
+    return right if abs(got - right) <= 32 * 2.0**-53 * max(abs(right), abs(given["peak"]) * 2.0**-3) else got
+
+
+# Filters
+
+
+def _filter(function: Any, plan: Plan, part: str, told: Adapted, *args: Any, **named: Any) -> Any:
+    values = _values(part, args, named)
+    logits = values["logits"]
+    right = reference_of(part)(logits.copy(), *args[1:], **named)
+    if part == "penalise":
+        _either_count(plan, told, values)
+    probs = _takes_probabilities(plan)
+    given = _softmax(logits) if probs else logits.copy()
+    try:
+        answer = plan.call(function, values | {"logits": given})
+    except (ZeroDivisionError, ValueError, AssertionError) as error:
+        if part == "apply_temperature" and values["temperature"] == 0.0:
+            told.note("part_refuses_zero")
+            raise told.missing("temperature = 0") from error
+        raise
+    if answer is None:
+        told.note("part_in_place")
+        answer = given
+    got = np.asarray(answer)
+    if got.shape != right.shape or got.dtype.kind not in "fc":
+        return answer
+    if probs or (part in ("top_k", "top_p", "min_p") and _is_distribution(got) and not _is_distribution(logits)):
+        told.note("part_probabilities")
+        with np.errstate(divide="ignore"):
+            got = np.where(got > 0.0, logits, -np.inf)
+    return _snapped(part, got.astype(np.float64), right, told)
+
+
+def _takes_probabilities(plan: Plan) -> bool:
+    name = next(parameter for parameter, role in plan.given if role == "logits")
+    return name.lower().startswith("prob")
+
+
+def _either_count(plan: Plan, told: Adapted, values: dict[str, Any]) -> None:
+    """A penalty that has no `once` counts in one of two ways; what it is held to, its own answer of a small case says."""
+    if "once" in plan.roles:
+        return
+    kept = told.noted.get("part_once", {}).get("once", False)
+    if bool(values.get("once", False)) != kept:
+        raise told.missing(f"once = {not kept}")
+
+
+def _softmax(X: Array) -> Array:
+    with np.errstate(all="ignore"):
+        e = np.exp(X - X.max(-1, keepdims=True))
+    total: Array = e / e.sum(-1, keepdims=True)
+    return total
+
+
+def _is_distribution(X: Array) -> bool:
+    return bool(X.shape[-1] > 1 and np.isfinite(X).all() and (X >= 0.0).all() and np.allclose(X.sum(-1), 1.0, atol=1e-6))
+
+
+def _snapped(part: str, got: Array, right: Array, told: Adapted) -> Array:
+    """The right answer, if this one is apart from it by rounding, by a constant in each row or by its number for -inf."""
+    got = got.copy()
+    filled = np.isneginf(right) & (got <= TINY_LOGIT) & np.isfinite(got)
+    if filled.any() and not np.isneginf(got).any():
+        told.note("part_fill", fill=f"{got[filled].min():g}")
+        got[filled] = -np.inf
+    if not np.array_equal(np.isfinite(got), np.isfinite(right)) or np.isnan(got).any() or np.isposinf(got).any():
+        return got
+    with np.errstate(all="ignore"):
+        shift = got.max(-1, keepdims=True) - right.max(-1, keepdims=True) if part == "apply_temperature" else 0.0
+        finite = np.isfinite(right)
+        difference = np.where(finite, got - shift - right, 0.0)
+        size = np.maximum(np.abs(np.where(finite, got, 0.0)), np.abs(np.where(finite, right, 0.0)))
+    if not (np.abs(difference) <= 16 * 2.0**-52 * size.max(-1, keepdims=True)).all():
+        return got
+    if np.any(shift != 0.0):
+        told.note("part_shift")
+    return right
+
+
+def counts_once(function: Any, label: str) -> bool:
+    """Whether a penalty without the option counts a token once, whatever its count."""
+    plan = plan_of(function, ROLES["penalise"], REQUIRED["penalise"], label, example_of("penalise"))
+    if "once" in plan.roles:
+        return False
+    logits = np.array([4.0, -1.0, 2.0])
+    given = logits.copy()
+    answer = plan.call(function, {"logits": given, "ids": [0, 0, 1, 1], "gamma": 2.0})
+    got = np.asarray(given if answer is None else answer, float)
+    return bool(got.shape == (3,) and np.allclose(got, [2.0, -2.0, 2.0]))
+
+
+# The distribution and the choice
+
+
+def _probabilities(function: Any, label: str) -> Adapted:
+    roles = ROLES["probabilities"] | FIELDS
+    plan = plan_of(function, roles, ("logits",), label, "a call such as probabilities(logits, ids, config), or with "
+                   "temperature, top_k, top_p, min_p by name")  # fmt: skip
+    found = Adapted(None, plan.shown(getattr(function, "__name__", label)), plan.guessed)
+
+    def probabilities(logits: Array, ids: Any, config: Any) -> Any:
+        if "config" in plan.roles:
+            return plan.call(function, {"logits": logits, "ids": ids, "config": config})
+        plain = sampling.SamplingConfig(1.0, None, repetition_penalty=1.0)
+        values: dict[str, Any] = {"logits": logits, "ids": ids}
+        for name in (*FIELDS, "penalty"):
+            value = getattr(config, name)
+            if name in plan.roles:
+                values[name] = value
+            elif value != getattr(plain, name):
+                raise found.missing(name)
+        if config.repetition_penalty != 1.0 and "ids" not in plan.roles:
+            raise found.missing("ids")
+        if values.get("top_k", 0) is None:
+            values["top_k"] = len(logits)
+        if "banned" in values and not values["banned"]:
+            values.pop("banned") if plan.given[-1][1] != "banned" else None
+        if values.get("temperature") == 0.0:
+            raise found.missing("temperature = 0")
+        return np.asarray(plan.call(function, values), np.float64)
+
+    found.part = probabilities
+    if "config" not in plan.roles:
+        found.hidden = HIDDEN
+    return found
+
+
+class Dice:
+    """A generator that says one number, in whichever way it is asked."""
+
+    def __init__(self, uniform: float) -> None:
+        self.uniform_number = uniform
+
+    def random(self, size: Any = None) -> Any:
+        return self.uniform_number if size is None else np.full(size, self.uniform_number)
+
+    def uniform(self, low: float = 0.0, high: float = 1.0, size: Any = None) -> Any:
+        value = low + (high - low) * self.uniform_number
+        return value if size is None else np.full(size, value)
+
+    rand = random
+
+    def choice(self, a: Any, size: Any = None, replace: bool = True, p: Any = None) -> Any:
+        """NumPy's: the first sum above the number."""
+        items = np.arange(a) if isinstance(a, int | np.integer) else np.asarray(a)
+        sums = np.cumsum(np.full(len(items), 1.0 / len(items)) if p is None else np.asarray(p))
+        found = items[min(int(np.searchsorted(sums / sums[-1], self.uniform_number, side="right")), len(items) - 1)]
+        return found if size is None else np.full(size, found)
+
+
+def _choose(function: Any, plan: Plan, told: Adapted, probabilities: Array, uniform: float) -> Any:
+    name = next(parameter for parameter, role in plan.given if role == "uniform")
+    number: Any = uniform
+    if name.lower() in ("rng", "generator", "random"):
+        told.note("part_dice")
+        number = Dice(uniform)
+    answer = plan.call(function, {"probabilities": probabilities, "uniform": number})
+    if isinstance(answer, np.integer) or (isinstance(answer, np.ndarray) and answer.size == 1 and answer.dtype.kind in "iu"):
+        told.note("part_numpy_integer")
+        return int(np.asarray(answer).reshape(-1)[0])
+    return answer
+
