@@ -6,8 +6,8 @@ PART_SENTENCES: dict[str, tuple[str, str, str]] = {
     # One answer that is wrong
     "part_differs": (
         "value",
-        "the shortest call that is wrong ({cases} of {of}): {call}{place} is {got}, expected {right}",
-        "la llamada más corta con error ({cases} de {of}): {call}{place} es {got}; se esperaba {right}",
+        "the shortest call that is wrong ({cases} of {of}): {call}{where} is {got}, expected {right}",
+        "la llamada más corta con error ({cases} de {of}): {call}{where} es {got}; se esperaba {right}",
     ),
     "part_raises": ("special", "{call} raises {error}", "{call} lanza {error}"),
     "part_changes": ("conduct", "it changes its argument {what}", "cambia su argumento {what}"),
@@ -49,8 +49,8 @@ PART_SENTENCES: dict[str, tuple[str, str, str]] = {
     ),
     "adamw_differs": (
         "value",
-        "in a training of 100 steps ({dtype}), p of {place} is {got} after step {step}, expected {right}",
-        "en un entrenamiento de 100 pasos ({dtype}), p de {place} es {got} tras el paso {step}; se esperaba {right}",
+        "in a training of 100 steps ({dtype}), p of {where} is {got} after step {step}, expected {right}",
+        "en un entrenamiento de 100 pasos ({dtype}), p de {where} es {got} tras el paso {step}; se esperaba {right}",
     ),
     "adamw_shared": (
         "conduct",
@@ -65,8 +65,8 @@ PART_SENTENCES: dict[str, tuple[str, str, str]] = {
     # Checkpoints
     "checkpoint_key": (
         "value",
-        "{key} comes back with other numbers: {place} is {got}, expected {right}",
-        "{key} vuelve con otros números: {place} es {got}; se esperaba {right}",
+        "{key} comes back with other numbers: {where} is {got}, expected {right}",
+        "{key} vuelve con otros números: {where} es {got}; se esperaba {right}",
     ),
     "checkpoint_transposed": ("axis", "{key} comes back transposed", "{key} vuelve transpuesto"),
     "checkpoint_lost": ("value", "{key} does not come back", "{key} no vuelve"),
@@ -115,6 +115,11 @@ PART_SENTENCES: dict[str, tuple[str, str, str]] = {
         "los cuadrados se toman tal cual: muy por encima de 1e18 o por debajo de 1e-18 en float32 se desbordan o se anulan",
     ),
     "part_refuses_zero": ("special", "it refuses a temperature of 0", "rechaza una temperatura de 0"),
+    "part_divides_by_zero": (
+        "special",
+        "a temperature of 0 is divided by: it was not asked for",
+        "divide entre una temperatura de 0: no se le preguntó",
+    ),
     "part_fill": ("special", "{fill} stands for -inf", "{fill} está en lugar de -inf"),
     "part_shift": (
         "special",

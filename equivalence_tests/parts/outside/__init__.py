@@ -70,7 +70,7 @@ def _answers(told: Adapted, part: str, strict: bool, watch: Watch) -> tuple[Judg
     watch("law answers")
     questions = questions_of(part)
     right = right_answers(part)
-    got = [asked(question, told.part) for question in questions]
+    got = [_own_answer(question, told) for question in questions]
     wrong: list[tuple[Question, Answer, Answer]] = []
     for question, mine, exact in zip(questions, got, right, strict=True):
         if mine is None or exact is None or exact.get("raises"):
@@ -92,9 +92,17 @@ def _answers(told: Adapted, part: str, strict: bool, watch: Watch) -> tuple[Judg
     found: list[Match] = []
     if judged.faults or judged.edges:
         watch("diagnosis: naming")
-        found = matches(got, right, conventions.library(part), _library(part, strict).answers, told.hidden)
+        told_apart = [not judged.faults or strict or question.law not in conventions.EDGES for question in questions]
+        kept = [answer if asked_for else None for answer, asked_for in zip(got, told_apart, strict=True)]
+        found = matches(kept, right, conventions.library(part), _library(part, strict).answers, told.hidden)
     _tell(told, judged)
     return judged, found
+
+
+def _own_answer(question: Question, told: Adapted) -> Answer | None:
+    told.replaced = False
+    answer = asked(question, told.part)
+    return None if told.replaced else answer
 
 
 def _wrong(mine: Answer, exact: Answer) -> bool:
@@ -157,7 +165,8 @@ def _library(part: str, strict: bool) -> Library:
     def answers(mistake: Mistake) -> Sequence[Answer | None]:
         broken = mistake.forward
         if not strict and part not in (*CLASSES, "checkpoint"):
-            broken = adapters.adapted(part, broken, mistake.id, strict).part
+            told = adapters.adapted(part, broken, mistake.id, strict)
+            return [_own_answer(question, told) for question in questions_of(part)]
         return [asked(question, broken) for question in questions_of(part)]
 
     return Library(answers)

@@ -62,7 +62,7 @@ def _match(
         if apart > 1.0:
             return None
         distance = max(distance, apart)
-        shown += exact is not None and answers_apart(his, exact, only=frozenset(mine)) > CLEAR
+        shown += int(exact is not None and answers_apart(his, exact, only=frozenset(mine)) > CLEAR)
     return Match(mistake, distance, shown, of) if shown else None
 
 

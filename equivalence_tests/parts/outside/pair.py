@@ -19,7 +19,7 @@ from equivalence_tests.implementations import one_line
 from equivalence_tests.mistakes import PART_MISTAKES, Mistake, quiet
 from equivalence_tests.parts.checkpoint_example import MOMENTS, example, folder_of_its_own
 from equivalence_tests.parts.outside.answers import Answer
-from equivalence_tests.parts.outside.calling import Plan, plan_of
+from equivalence_tests.parts.outside.calling import Plan, plain, plan_of
 from equivalence_tests.parts.outside.naming import Match, matches
 from equivalence_tests.parts.outside.report import Judged
 from equivalence_tests.parts.outside.words import told_apart
@@ -85,7 +85,6 @@ def saved(steps: int = 3) -> dict[str, Any]:
     rng = np.random.default_rng(4)
     params = {name: np.asarray(rng.standard_normal(shape)) for name, shape in SHAPES.items()}
     params["W"] = np.asfortranarray(params["W"])
-    params["half"] = rng.standard_normal((2, 2)).astype(np.float32)
     params["odd"] = np.array([np.nan, np.inf, -0.0, 1e-310])
     moments = {moment: {n: np.asarray(rng.standard_normal(p.shape), p.dtype) for n, p in params.items()} for moment in MOMENTS}
     return {"params": params, "state": {"step": steps, **moments}, "step": steps, "config": {"vocab_size": 5, "rate": 0.1}}
@@ -155,8 +154,8 @@ def _by_role(answer: Any, given: dict[str, Any]) -> dict[str, Any] | None:
             return {role: answer[role] for role in order}
         if "params" in given and set(answer) & set(given["params"]):
             return {"params": answer}
-        named = {role: answer[alias] for role in order for alias in ROLES[role] if alias in answer}
-        return named | {role: answer[role] for role in order if role in answer} or None
+        known = {plain(alias): role for role in order for alias in (role, *ROLES[role])}
+        return {known[plain(key)]: each for key, each in answer.items() if plain(str(key)) in known} or None
     if isinstance(answer, tuple | list) and len(answer) >= 1:
         return dict(zip(order, answer, strict=False))
     return {role: getattr(answer, role) for role in order if hasattr(answer, role)} or None
@@ -179,7 +178,7 @@ def _compared(given: dict[str, Any], back: dict[str, Any]) -> list[Finding]:
         elif isinstance(right, np.ndarray):
             found += _array(key, arrays[key], right)
         elif _plain(arrays[key]) != right:
-            numbers = {"key": key, "place": key, "got": repr(arrays[key])[:60], "right": repr(right)}
+            numbers = {"key": key, "where": key, "got": repr(arrays[key])[:60], "right": repr(right)}
             found.append(Finding("checkpoint_key", numbers=numbers))
     return found
 
@@ -200,7 +199,7 @@ def _array(key: str, got: Any, right: Array) -> list[Finding]:
     wrong = np.argwhere(~((got == right) & (np.signbit(got) == np.signbit(right)) | (np.isnan(got) & np.isnan(right))))
     where = tuple(int(i) for i in wrong[0]) if len(wrong) else (0,) * right.ndim
     one, other = told_apart(float(got[where]), float(right[where]))
-    return [Finding("checkpoint_key", numbers={"key": key, "place": f"{key}{list(where)}", "got": one, "right": other})]
+    return [Finding("checkpoint_key", numbers={"key": key, "where": f"{key}{list(where)}", "got": one, "right": other})]
 
 
 def _unchanged(given: dict[str, Any], before: dict[str, Any]) -> list[Finding]:

@@ -30,7 +30,7 @@ MORE: dict[str, tuple[Call, ...]] = {  # for those that take less than the refer
     )
     + tuple((WARM, (step,), {"peak": 1.0, "warmup_steps": 4}) for step in range(7)),
 }
-MOST = 400  # calls of one law: of more, as many are asked evenly
+MOST = 250  # calls of one law: of more, as many are asked evenly
 SCRIPTED = ("Tokenizer", "TextDataset", "read_texts", "checkpoint", "train_model", "evaluate", "generate_tokens")  # no plain calls
 
 

@@ -25,7 +25,7 @@ def differs(call: str, mine: Answer, exact: Answer, cases: int, of: int) -> Find
 
 
 def _numbers(call: str, place: str, got: str, right: str, cases: int, of: int) -> dict[str, Any]:
-    return {"call": call, "place": place, "got": got, "right": right, "cases": cases, "of": of}
+    return {"call": call, "where": place, "got": got, "right": right, "cases": cases, "of": of}
 
 
 def _value(answer: Answer) -> str:
