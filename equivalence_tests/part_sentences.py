@@ -15,42 +15,42 @@ PART_SENTENCES: dict[str, tuple[str, str, str]] = {
     # AdamW
     "adamw_decay": (
         "term",
-        "the decay: from p = 1, after gradients {gradients} at {at}, p is {got}, expected {right}",
-        "el decaimiento: desde p = 1, con gradientes {gradients} y {at}, p es {got}; se esperaba {right}",
+        "the decay: from p = 1, after gradients {gradients} ({at}) p is {got}, expected {right}",
+        "el decaimiento: desde p = 1, con gradientes {gradients} ({at}) p es {got}; se esperaba {right}",
     ),
     "adamw_update": (
         "term",
         "the update m / (sqrt(v) + epsilon) itself: from p = 1, after gradients {gradients} at {at}, p is {got}, expected "
         "{right}",
-        "la propia actualización m / (sqrt(v) + epsilon): desde p = 1, con gradientes {gradients} y {at}, p es {got}; se "
+        "la propia actualización m / (sqrt(v) + epsilon): desde p = 1, con gradientes {gradients} ({at}) p es {got}; se "
         "esperaba {right}",
     ),
     "adamw_epsilon": (
         "term",
-        "epsilon: from p = 1, after gradients {gradients} at {at}, p is {got}, expected {right}",
-        "epsilon: desde p = 1, con gradientes {gradients} y {at}, p es {got}; se esperaba {right}",
+        "epsilon: from p = 1, after gradients {gradients} ({at}) p is {got}, expected {right}",
+        "epsilon: desde p = 1, con gradientes {gradients} ({at}) p es {got}; se esperaba {right}",
     ),
     "adamw_first": (
         "term",
-        "the first moment or its correction: from p = 1, after gradients {gradients} at {at}, p is {got}, expected {right}",
-        "el primer momento o su corrección: desde p = 1, con gradientes {gradients} y {at}, p es {got}; se esperaba {right}",
+        "the first moment or its correction: from p = 1, after gradients {gradients} ({at}) p is {got}, expected {right}",
+        "primer momento o su corrección: desde p = 1, con gradientes {gradients} ({at}) p es {got}; se esperaba {right}",
     ),
     "adamw_second": (
         "term",
-        "the second moment or its correction: from p = 1, after gradients {gradients} at {at}, p is {got}, expected {right}",
-        "el segundo momento o su corrección: desde p = 1, con gradientes {gradients} y {at}, p es {got}; se esperaba {right}",
+        "the second moment or its correction: from p = 1, after gradients {gradients} ({at}) p is {got}, expected {right}",
+        "segundo momento o su corrección: desde p = 1, con gradientes {gradients} ({at}) p es {got}; se esperaba {right}",
     ),
     "adamw_together": (
         "term",
         "the moments and their corrections together: from p = 1, after gradients {gradients} at {at}, p is {got}, expected "
         "{right}",
-        "los momentos y sus correcciones juntos: desde p = 1, con gradientes {gradients} y {at}, p es {got}; se esperaba "
+        "los momentos y sus correcciones juntos: desde p = 1, con gradientes {gradients} ({at}) p es {got}; se esperaba "
         "{right}",
     ),
     "adamw_differs": (
         "value",
-        "in a training of 100 steps ({dtype}), p of {where} is {got} after step {step}, expected {right}",
-        "en un entrenamiento de 100 pasos ({dtype}), p de {where} es {got} tras el paso {step}; se esperaba {right}",
+        "in a training of {steps} steps ({dtype}), p of {where} is {got} after step {step}, expected {right}",
+        "en un entrenamiento de {steps} pasos ({dtype}), p de {where} es {got} tras el paso {step}; se esperaba {right}",
     ),
     "adamw_shared": (
         "conduct",

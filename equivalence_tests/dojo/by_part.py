@@ -8,9 +8,9 @@ from functools import partial
 from typing import Any
 
 from equivalence_tests.checks import attempt
-from equivalence_tests.part_words import LAWS_ES, MISTAKES_ES
 from equivalence_tests.dojo.verdict import Verdict
 from equivalence_tests.mistakes import PART_MISTAKES, Mistake, quiet
+from equivalence_tests.part_words import LAWS_ES, MISTAKES_ES
 from equivalence_tests.parts import PARTS
 
 NUMBER = re.compile(r"-?\d+(\.\d+)?(e[+-]?\d+)?")

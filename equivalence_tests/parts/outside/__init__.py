@@ -18,7 +18,7 @@ from equivalence_tests.parts import PARTS
 from equivalence_tests.parts.outside import adamw, adapters, classes, conventions, pair
 from equivalence_tests.parts.outside.adapters import Adapted
 from equivalence_tests.parts.outside.answers import Answer, answers_apart
-from equivalence_tests.parts.outside.naming import Library, Match, matches
+from equivalence_tests.parts.outside.naming import Match, matches
 from equivalence_tests.parts.outside.questions import Question, asked, questions_of
 from equivalence_tests.parts.outside.report import Judged, law_finding, noted, report_of
 from equivalence_tests.parts.outside.showing import differs
@@ -94,7 +94,13 @@ def _answers(told: Adapted, part: str, strict: bool, watch: Watch) -> tuple[Judg
         watch("diagnosis: naming")
         told_apart = [not judged.faults or strict or question.law not in conventions.EDGES for question in questions]
         kept = [answer if asked_for else None for answer, asked_for in zip(got, told_apart, strict=True)]
-        found = matches(kept, right, conventions.library(part), _library(part, strict).answers, told.hidden)
+        found = matches(
+            kept,
+            right,
+            conventions.library(part),
+            lambda mistake, i: _answer_of_mistake(part, strict, mistake, i),
+            told.hidden,
+        )
     _tell(told, judged)
     return judged, found
 
@@ -145,7 +151,7 @@ def _refuse_what_never_ran(
 
 def _tell(told: Adapted, judged: Judged) -> None:
     judged.notes.append(Finding("part_called", numbers={"call": told.shown}))
-    judged.notes += noted({code: numbers for code, numbers in told.noted.items()})
+    judged.notes += noted(told.noted)
     judged.not_asked = tuple(sorted(told.lacking))
 
 
@@ -158,29 +164,34 @@ def _reference(part: str) -> Any:
     return pair.REFERENCE if part == "checkpoint" else adapters.reference_of(part)
 
 
+_ANSWERS: dict[tuple[str, str, bool, int], Answer | None] = {}
+
+
+def _answer_of_mistake(part: str, strict: bool, mistake: Mistake, i: int) -> Answer | None:
+    """A known mistake is asked in the same way as the candidate, each question once."""
+    key = (part, mistake.id, strict, i)
+    if key not in _ANSWERS:
+        _ANSWERS[key] = _asked_mistake(part, strict, mistake, questions_of(part)[i])
+    return _ANSWERS[key]
+
+
+def _asked_mistake(part: str, strict: bool, mistake: Mistake, question: Question) -> Answer | None:
+    if strict or part in (*CLASSES, "checkpoint"):
+        return asked(question, mistake.forward)
+    return _own_answer(question, _adapted_mistake(part, mistake))
+
+
 @cache
-def _library(part: str, strict: bool) -> Library:
-    """The known mistakes, asked in the same way as the candidate."""
-
-    def answers(mistake: Mistake) -> Sequence[Answer | None]:
-        broken = mistake.forward
-        if not strict and part not in (*CLASSES, "checkpoint"):
-            told = adapters.adapted(part, broken, mistake.id, strict)
-            return [_own_answer(question, told) for question in questions_of(part)]
-        return [asked(question, broken) for question in questions_of(part)]
-
-    return Library(answers)
+def _adapted_mistake(part: str, mistake: Mistake) -> Adapted:
+    return adapters.adapted(part, mistake.forward, mistake.id, strict=False)
 
 
 # AdamW
 
 
 @cache
-def _adamw_library(steady: bool) -> Library:
-    def answers(mistake: Mistake) -> Sequence[Answer | None]:
-        return _leaves(adamw.trace_of_mistake(mistake.forward, steady), steady)
-
-    return Library(answers)
+def _adamw_answers(mistake: Mistake, steady: bool) -> Sequence[Answer | None]:
+    return _leaves(adamw.trace_of_mistake(mistake.forward, steady), steady)
 
 
 def _leaves(trace: Answer, steady: bool) -> list[Answer | None]:
@@ -209,8 +220,12 @@ def _adamw(function: Any, label: str, strict: bool, watch: Watch) -> tuple[Judge
         watch("diagnosis: naming")
         right = adamw.right_trace(style.steady)
         got = _leaves(adamw.trace(style), style.steady)
-        answers = _adamw_library(style.steady).answers
-        found = matches(got, [{n: x} for n, x in right.items()], conventions.library("adamw_step"), answers)
+        found = matches(
+            got,
+            [{name: x} for name, x in right.items()],
+            conventions.library("adamw_step"),
+            lambda mistake, i: _adamw_answers(mistake, style.steady)[i],
+        )
     judged.notes.append(Finding("part_called", numbers={"call": style.shown}))
     judged.notes += [Finding(word) for word in (*style.words, *(("part_steady",) if style.steady else ()))]
     lacking = {"betas", "epsilon", "weight_decay"} - style.roles - ({"betas"} if "beta1" in style.roles else set())
@@ -225,7 +240,9 @@ def _checkpoint(function: Any, label: str, strict: bool, watch: Watch) -> tuple[
     part = pair.contract_of(function)
     if part is None:
         return pair.judge(function, label, watch)
-    return _answers(Adapted(part, "save_checkpoint(path, checkpoint), load_checkpoint(path)"), "checkpoint", strict, watch)
+    return _answers(
+        Adapted(part, "save_checkpoint(path, checkpoint), load_checkpoint(path)"), "checkpoint", strict, watch
+    )
 
 
 class _Nowhere:

@@ -16,7 +16,20 @@ from equivalence_tests.parts.adamw_budget import Arrays, Settings
 from equivalence_tests.parts.outside.calling import Plan, plan_of
 
 ROLES = {
-    "params": ("p", "param", "parameters", "w", "weight", "weights", "theta", "x", "var", "value", "tensor", "variables"),
+    "params": (
+        "p",
+        "param",
+        "parameters",
+        "w",
+        "weight",
+        "weights",
+        "theta",
+        "x",
+        "var",
+        "value",
+        "tensor",
+        "variables",
+    ),
     "grads": ("g", "grad", "dw", "dp", "dx", "gradient", "gradients", "gt", "dtheta", "gw"),
     "state": ("optstate", "optimstate", "optimizerstate", "s", "config", "cache", "memory", "moments"),
     "m": ("expavg", "firstmoment", "mt", "mu", "m1", "moment1", "ms", "mw"),
@@ -267,7 +280,9 @@ def function_styles(function: Any, label: str) -> Iterator[Style]:
                 words = (f"part_takes_{kind}", *(("part_counts_from_0",) if first == 0 else ()))
                 words += ("part_begins",) if named not in ("", "{}") else ()
                 whole: Make = partial(EachAlone, make) if kind == "array" else make
-                yield Style(whole, f"{shown}{', state = ' + named if named else ''}", words, plan.roles, alone=kind == "array")
+                yield Style(
+                    whole, f"{shown}{', state = ' + named if named else ''}", words, plan.roles, alone=kind == "array"
+                )
 
 
 # Classes
@@ -285,7 +300,7 @@ class Parameter:
         return self.data.shape
 
 
-class ParameterArray(np.ndarray):  # type: ignore[type-arg]
+class ParameterArray(np.ndarray):
     """An array that carries its gradient."""
 
     grad: Any = None
@@ -323,7 +338,9 @@ class ClassStepper(Stepper):
         names = list(self.params)
         found = _like(self.kind, answer, self.params) if answer is not None else None
         if self.objects is not None:
-            found = {name: np.asarray(x.data if self.form.startswith("objects") else x) for name, x in self.objects.items()}
+            found = {
+                name: np.asarray(x.data if self.form.startswith("objects") else x) for name, x in self.objects.items()
+            }
         elif found is None:
             found = _read(self.kind, self.held, names)
         if found is not None:
@@ -366,15 +383,17 @@ def class_styles(cls: Any, label: str) -> Iterator[Style]:
         word = {"dict": "part_takes_dict", "list": "part_takes_list"}.get(form, "part_takes_objects")
         yield Style(make, shown, (word,), made.roles | asked.roles)
     if gives and "params" in asked.roles and "params" not in made.roles:
-        make = partial(SingleClassStepper, made, asked, cls, method)
-        yield Style(partial(EachAlone, make), shown, ("part_takes_array",), made.roles | asked.roles, alone=True)
+        single = partial(SingleClassStepper, made, asked, cls, method)
+        yield Style(partial(EachAlone, single), shown, ("part_takes_array",), made.roles | asked.roles, alone=True)
 
 
 def _asked(cls: Any, method: str, label: str) -> Plan:
     function = getattr(cls, method)
     bound = partial(function, None) if inspect.isfunction(function) else function
     plan = plan_of(bound, ROLES, (), f"{label}.{method}", EXAMPLE)
-    return Plan(tuple((n, r) for n, r in plan.given if r in ("params", "grads", "lr", "t")), plan.guessed, plan.keywords)
+    return Plan(
+        tuple((n, r) for n, r in plan.given if r in ("params", "grads", "lr", "t")), plan.guessed, plan.keywords
+    )
 
 
 class SingleClassStepper(Stepper):

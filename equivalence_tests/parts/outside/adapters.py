@@ -206,7 +206,7 @@ def _called(function: Any, plan: Plan, part: str, told: Adapted, *args: Any, **n
     values = _values(part, args, named)
     for role, value in values.items():
         if role not in plan.roles and value is not None and not (role == "samples" and value == 1):
-            if value is False or role in ("step",) and value == 0:
+            if value is False or (role in ("step",) and value == 0):
                 continue
             raise told.missing(role)
     return plan.call(function, values)
@@ -299,7 +299,11 @@ class _Clip:
 
 def _by_name(kind: str, held: Any, names: list[str]) -> dict[str, Array] | None:
     if kind == "dict":
-        return {name: np.asarray(held[name]) for name in names} if isinstance(held, dict) and set(held) == set(names) else None
+        return (
+            {name: np.asarray(held[name]) for name in names}
+            if isinstance(held, dict) and set(held) == set(names)
+            else None
+        )
     if kind == "list":
         good = isinstance(held, list | tuple) and len(held) == len(names)
         return {name: np.asarray(x) for name, x in zip(names, held, strict=True)} if good else None
@@ -394,7 +398,9 @@ def _softmax(X: Array) -> Array:
 
 
 def _is_distribution(X: Array) -> bool:
-    return bool(X.shape[-1] > 1 and np.isfinite(X).all() and (X >= 0.0).all() and np.allclose(X.sum(-1), 1.0, atol=1e-6))
+    return bool(
+        X.shape[-1] > 1 and np.isfinite(X).all() and (X >= 0.0).all() and np.allclose(X.sum(-1), 1.0, atol=1e-6)
+    )
 
 
 def _snapped(part: str, got: Array, right: Array, told: Adapted) -> Array:
@@ -498,7 +504,9 @@ def _choose(function: Any, plan: Plan, told: Adapted, probabilities: Array, unif
         told.note("part_dice")
         number = Dice(uniform)
     answer = plan.call(function, {"probabilities": probabilities, "uniform": number})
-    if isinstance(answer, np.integer) or (isinstance(answer, np.ndarray) and answer.size == 1 and answer.dtype.kind in "iu"):
+    if isinstance(answer, np.integer) or (
+        isinstance(answer, np.ndarray) and answer.size == 1 and answer.dtype.kind in "iu"
+    ):
         told.note("part_numpy_integer")
         answer = int(np.asarray(answer).reshape(-1)[0])
     return _at_a_sum(probabilities, uniform, answer)
@@ -510,7 +518,6 @@ def _at_a_sum(P: Array, uniform: float, answer: Any) -> Any:
     if type(answer) is int and 0 <= answer < P.size and P[answer] > 0.0:
         sums = np.cumsum(P.astype(np.float64))
         below, room = sums[answer] - P[answer], 8 * P.size * 2.0**-53
-        if below - room <= uniform <= sums[answer] + room and 0.0 < uniform and answer != right:
+        if below - room <= uniform <= sums[answer] + room and uniform > 0.0 and answer != right:
             return right
     return answer
-

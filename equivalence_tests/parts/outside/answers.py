@@ -48,7 +48,9 @@ def apart(one: Any, other: Any) -> float:
         one, other = np.asarray(one), np.asarray(other)
     if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
         return _arrays_apart(one, other)
-    if isinstance(one, float) and isinstance(other, float | int) or isinstance(other, float) and isinstance(one, int):
+    if (isinstance(one, float) and isinstance(other, float | int)) or (
+        isinstance(other, float) and isinstance(one, int)
+    ):
         return _arrays_apart(np.asarray(float(one)), np.asarray(float(other)))
     return 0.0 if type(one) is type(other) and one == other else math.inf
 

@@ -1,4 +1,4 @@
-"""A tokenizer and a data set of any names: what the laws ask of the reference's is looked for under the usual other ones."""
+"""A tokenizer and a data set of any names: what the laws ask for is looked for under the usual other names."""
 
 from __future__ import annotations
 
@@ -141,7 +141,9 @@ class _Own:
         return value
 
     def _special(self, name: str) -> int:
-        table = next((getattr(self.own, each) for each in ("token_to_id", "stoi", "vocab") if hasattr(self.own, each)), {})
+        table: Any = next(
+            (getattr(self.own, each) for each in ("token_to_id", "stoi", "vocab") if hasattr(self.own, each)), {}
+        )
         for token in (SPECIAL[name], SPECIAL[name].lower(), f"[{SPECIAL[name][1:-1]}]"):
             if isinstance(table, dict) and token in table:
                 return int(table[token])
@@ -162,5 +164,3 @@ def _same_tokenizer(value: Any, told: Adapted) -> _Own:
     if id(value) not in _KNOWN:
         _KNOWN[id(value)] = (value, _Own(value, told))
     return _KNOWN[id(value)][1]
-
-

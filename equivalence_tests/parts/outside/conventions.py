@@ -4,10 +4,14 @@ laws that only the reference promises to keep."""
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from functools import cache
 from typing import Any
+from unittest.mock import patch
 
 from equivalence_tests.mistakes import PART_MISTAKES, Mistake
 from equivalence_tests.parts.outside.adapters import reference_of
+from reference_numpy import generate
 
 # Entries of the library that other libraries document as their own rule.
 DOCUMENTED = frozenset(
@@ -60,7 +64,9 @@ EDGES = frozenset(
 )
 
 
-def _transformers(step: int, *, peak: float, warmup_steps: int = 0, total_steps: int | None = None, floor: float = 0.0) -> float:
+def _transformers(
+    step: int, *, peak: float, warmup_steps: int = 0, total_steps: int | None = None, floor: float = 0.0
+) -> float:
     """get_cosine_schedule_with_warmup: step / warm-up, and the cosine from there to step total."""
     if step < warmup_steps:
         return peak * step / warmup_steps
@@ -73,7 +79,9 @@ def _transformers(step: int, *, peak: float, warmup_steps: int = 0, total_steps:
 def _nano(first: int, more: int) -> Any:
     """nanoGPT's get_lr: (step + first) / (warm-up + more), then the cosine from the warm-up to step total."""
 
-    def rate(step: int, *, peak: float, warmup_steps: int = 0, total_steps: int | None = None, floor: float = 0.0) -> float:
+    def rate(
+        step: int, *, peak: float, warmup_steps: int = 0, total_steps: int | None = None, floor: float = 0.0
+    ) -> float:
         if step < warmup_steps:
             return peak * (step + first) / (warmup_steps + more)
         if total_steps is None:
@@ -92,7 +100,11 @@ def _other(id: str, sentence: str, forward: Any) -> Mistake:
 
 OTHERS: dict[str, tuple[Mistake, ...]] = {
     "learning_rate": (
-        _other("LRS-01", "The warm-up is step / warmup_steps and the cosine ends at total_steps (transformers).", _transformers),
+        _other(
+            "LRS-01",
+            "The warm-up is step / warmup_steps and the cosine ends at total_steps (transformers).",
+            _transformers,
+        ),
         _other("LRS-02", "The warm-up is (step + 1) / warmup_steps and the cosine ends at total_steps.", _nano(1, 0)),
         _other(
             "LRS-03",
@@ -107,6 +119,7 @@ def is_convention(mistake: Mistake) -> bool:
     return mistake.id in DOCUMENTED or mistake.id.startswith("LRS-")
 
 
+@cache
 def library(part: str) -> list[Mistake]:
     """The known mistakes of a part, and the other habits that have a name."""
     if part == "generate_tokens":
@@ -116,10 +129,6 @@ def library(part: str) -> list[Mistake]:
 
 def _through_tokens(mistake: Mistake) -> Mistake:
     """generate_tokens on top of a broken generate_ids."""
-    from dataclasses import replace
-    from unittest.mock import patch
-
-    from reference_numpy import generate
 
     def generate_tokens(*args: Any, **named: Any) -> Any:
         with patch.object(generate, "generate_ids", mistake.forward):

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from equivalence_tests.findings import Finding
 from equivalence_tests.mistakes import Mistake, quiet
-from equivalence_tests.parts.outside.answers import CLEAR, Answer, answers_apart
 from equivalence_tests.part_words import MISTAKES_ES
-
-Answers = Mapping[int, Answer | None]
+from equivalence_tests.parts.outside.answers import CLEAR, Answer, answers_apart
 
 
 @dataclass(frozen=True)
@@ -27,18 +25,26 @@ def matches(
     got: Sequence[Answer | None],
     right: Sequence[Answer | None],
     library: Sequence[Mistake],
-    answers: Callable[[Mistake], Sequence[Answer | None]],
+    answer: Callable[[Mistake, int], Answer | None],
     hidden: tuple[str, ...] = (),
 ) -> list[Match]:
-    """The mistakes that reproduce every answer, the nearest first, and among equals the one that shows most often."""
+    """The mistakes that reproduce every answer, the nearest first, and among equals the one that shows most often.
+
+    `answer` gives a mistake's answer to one question. Where the candidate is wrong is asked first: most end there.
+    """
     kept = [_without(each, hidden) for each in got]
     rights = [_without(each, hidden) for each in right]
+    order = sorted(range(len(kept)), key=lambda i: not _differ(kept[i], rights[i]))
     found = []
     for mistake in library:
-        match = _match(mistake, kept, rights, [_without(each, hidden) for each in answers(mistake)])
+        match = _match(mistake, kept, rights, order, answer, hidden)
         if match is not None:
             found.append(match)
     return sorted(found, key=lambda match: (match.distance > 1e-3, -match.shown, match.distance))
+
+
+def _differ(mine: Answer | None, exact: Answer | None) -> bool:
+    return mine is not None and exact is not None and answers_apart(mine, exact, frozenset(mine)) > 1.0
 
 
 def _without(answer: Answer | None, hidden: tuple[str, ...]) -> Answer | None:
@@ -51,18 +57,25 @@ def _match(
     mistake: Mistake,
     got: Sequence[Answer | None],
     right: Sequence[Answer | None],
-    wrong: Sequence[Answer | None],
+    order: Sequence[int],
+    answer: Callable[[Mistake, int], Answer | None],
+    hidden: tuple[str, ...],
 ) -> Match | None:
     distance, shown, of = 0.0, 0, 0
-    for mine, exact, his in zip(got, right, wrong, strict=True):
-        if mine is None or his is None:
+    for i in order:
+        mine, exact = got[i], right[i]
+        if mine is None:
+            continue
+        with quiet():
+            wrong = _without(answer(mistake, i), hidden)
+        if wrong is None:
             continue
         of += 1
-        apart = answers_apart(mine, his, only=frozenset(mine))
+        apart = answers_apart(mine, wrong, only=frozenset(mine))
         if apart > 1.0:
             return None
         distance = max(distance, apart)
-        shown += int(exact is not None and answers_apart(his, exact, only=frozenset(mine)) > CLEAR)
+        shown += int(exact is not None and answers_apart(wrong, exact, only=frozenset(mine)) > CLEAR)
     return Match(mistake, distance, shown, of) if shown else None
 
 
@@ -78,17 +91,3 @@ def finding_of(found: Sequence[Match], code: str = "known_mistake") -> Finding:
         "others": [match.mistake.id for match in found[1:]],
     }
     return Finding(code, numbers=numbers)
-
-
-class Library:
-    """Answers of the known mistakes of one part, each computed once."""
-
-    def __init__(self, answers: Callable[[Mistake], Sequence[Answer | None]]) -> None:
-        self._answers = answers
-        self._known: dict[str, Sequence[Answer | None]] = {}
-
-    def answers(self, mistake: Mistake) -> Sequence[Answer | None]:
-        if mistake.id not in self._known:
-            with quiet():
-                self._known[mistake.id] = self._answers(mistake)
-        return self._known[mistake.id]

@@ -1,4 +1,4 @@
-"""Saving and loading in any style: a path and parameters, or several things, or one; what comes back is compared, bit by bit."""
+"""Saving and loading in any style: a path and one thing or several; what comes back is compared bit by bit."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import copy
 import inspect
 import sys
 from collections.abc import Callable, Sequence
+from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,7 +17,7 @@ from equivalence_tests.arithmetic import Array
 from equivalence_tests.checks import reraise_interrupt
 from equivalence_tests.findings import Finding
 from equivalence_tests.implementations import one_line
-from equivalence_tests.mistakes import PART_MISTAKES, Mistake, quiet
+from equivalence_tests.mistakes import PART_MISTAKES, quiet
 from equivalence_tests.parts.checkpoint_example import MOMENTS, example, folder_of_its_own
 from equivalence_tests.parts.outside.answers import Answer
 from equivalence_tests.parts.outside.calling import Plan, plain, plan_of
@@ -29,9 +30,7 @@ from reference_numpy.tokenizer import Tokenizer
 REFERENCE = SimpleNamespace(
     save_checkpoint=reference_numpy.save_checkpoint, load_checkpoint=reference_numpy.load_checkpoint
 )
-EXAMPLE = (
-    "a pair such as save_checkpoint(path, params, state, step) and load_checkpoint(path) -> params, state, step, in one module"
-)
+EXAMPLE = "a pair such as save_checkpoint(path, params, state, step) and load_checkpoint(path) -> params, state, step"
 ROLES = {
     "path": ("file", "filename", "fname", "filepath", "f", "ckptpath", "where", "dest", "out"),
     "params": ("model", "weights", "parameters", "p", "statedict", "modelstate", "arrays", "tensors"),
@@ -86,8 +85,15 @@ def saved(steps: int = 3) -> dict[str, Any]:
     params = {name: np.asarray(rng.standard_normal(shape)) for name, shape in SHAPES.items()}
     params["W"] = np.asfortranarray(params["W"])
     params["odd"] = np.array([np.nan, np.inf, -0.0, 1e-310])
-    moments = {moment: {n: np.asarray(rng.standard_normal(p.shape), p.dtype) for n, p in params.items()} for moment in MOMENTS}
-    return {"params": params, "state": {"step": steps, **moments}, "step": steps, "config": {"vocab_size": 5, "rate": 0.1}}
+    moments = {
+        moment: {n: np.asarray(rng.standard_normal(p.shape), p.dtype) for n, p in params.items()} for moment in MOMENTS
+    }
+    return {
+        "params": params,
+        "state": {"step": steps, **moments},
+        "step": steps,
+        "config": {"vocab_size": 5, "rate": 0.1},
+    }
 
 
 def judge(function: Any, label: str, watch: Callable[[str], None]) -> tuple[Judged, list[Match]]:
@@ -115,7 +121,8 @@ def judge(function: Any, label: str, watch: Callable[[str], None]) -> tuple[Judg
         watch("diagnosis: naming")
         library = [m for m in PART_MISTAKES.values() if m.op == "checkpoint" and not m.accepts]
         got, right = _answers(back), _answers({role: before[role] for role in given})
-        found = matches(got, right, library, lambda mistake: _of_mistake(mistake, frozenset(given)))
+        roles = frozenset(given)
+        found = matches(got, right, library, lambda mistake, i: _of_mistake(mistake.id, roles)[i])
     return judged, found
 
 
@@ -184,7 +191,9 @@ def _compared(given: dict[str, Any], back: dict[str, Any]) -> list[Finding]:
 
 
 def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0) else value
+    return (
+        value.item() if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0) else value
+    )
 
 
 def _array(key: str, got: Any, right: Array) -> list[Finding]:
@@ -233,15 +242,17 @@ def _bits(value: Any) -> list[str]:
     return [repr(_plain(value))]
 
 
-def _of_mistake(mistake: Mistake, roles: frozenset[str]) -> Sequence[Answer | None]:
+@cache
+def _of_mistake(id: str, roles: frozenset[str]) -> Sequence[Answer | None]:
     """What the mistake makes of the same parameters and state."""
+    broken: Any = PART_MISTAKES[id].forward
     right = example()
     values = saved()
     right.params, right.state = values["params"], copy.deepcopy(values["state"])
     with quiet(), folder_of_its_own() as folder:
         try:
-            mistake.forward.save_checkpoint(folder / "c", right)  # type: ignore[union-attr]
-            found = mistake.forward.load_checkpoint(folder / "c")  # type: ignore[union-attr]
+            broken.save_checkpoint(folder / "c", right)
+            found = broken.load_checkpoint(folder / "c")
         except BaseException as error:
             reraise_interrupt(error)
             return [None] * len(_answers(values))

@@ -31,7 +31,15 @@ MORE: dict[str, tuple[Call, ...]] = {  # for those that take less than the refer
     + tuple((WARM, (step,), {"peak": 1.0, "warmup_steps": 4}) for step in range(7)),
 }
 MOST = 250  # calls of one law: of more, as many are asked evenly
-SCRIPTED = ("Tokenizer", "TextDataset", "read_texts", "checkpoint", "train_model", "evaluate", "generate_tokens")  # no plain calls
+SCRIPTED = (
+    "Tokenizer",
+    "TextDataset",
+    "read_texts",
+    "checkpoint",
+    "train_model",
+    "evaluate",
+    "generate_tokens",
+)  # no plain calls
 
 
 @dataclass(frozen=True)
@@ -143,4 +151,3 @@ def _arrays(value: Any) -> Iterator[Array]:
     elif isinstance(value, dict):
         for each in value.values():
             yield from _arrays(each)
-

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from equivalence_tests.findings import Finding
-from equivalence_tests.parts.outside.naming import Match, finding_of
 from equivalence_tests.part_words import LAWS_ES
+from equivalence_tests.parts.outside.naming import Match, finding_of
 from equivalence_tests.report import Property, Report
 
 

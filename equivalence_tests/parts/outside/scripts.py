@@ -1,4 +1,4 @@
-"""Small scripts for the parts that are classes, that keep something, or that work on files; each answers with what it saw."""
+"""Small scripts for the parts that are classes, that keep something, or that work on files: each says what it saw."""
 
 from __future__ import annotations
 
@@ -74,7 +74,9 @@ def _decoded_outside(id: int, part: Any) -> Any:
     return [attempt(lambda way=way: repr(way([0, id])))[:12] for way in (tokenizer.decode, tokenizer.decode_text)]  # type: ignore[misc]
 
 
-LETTERS = "".join(f"{letter}," for letter in np.random.default_rng(1).permutation([*string.ascii_letters, "ñ", "é", "0"]))
+LETTERS = "".join(
+    f"{letter}," for letter in np.random.default_rng(1).permutation([*string.ascii_letters, "ñ", "é", "0"])
+)
 TOKENIZER: tuple[Row, ...] = (
     ("the_example_of_the_source", "Tokenizer(['a', 'b']).bos_id ... pad_id", lambda part: _special(part(["a", "b"]))),
     *(
@@ -93,7 +95,11 @@ TOKENIZER: tuple[Row, ...] = (
         )
     ),
     *(
-        ("decoding_undoes_encoding", f"t = Tokenizer.from_texts([{text!r}]); t.encode, t.decode", partial(_round_trip, text))
+        (
+            "decoding_undoes_encoding",
+            f"t = Tokenizer.from_texts([{text!r}]); t.encode, t.decode",
+            partial(_round_trip, text),
+        )
         for text in FRAGILE
     ),
     *(
@@ -101,7 +107,11 @@ TOKENIZER: tuple[Row, ...] = (
         for text, each in ((text, partial(_read_by_people, text)) for text in ("a", "<UNK> a <PAD>"))
     ),
     *(
-        ("the_vocabulary_is_sorted_and_nothing_else", f"Tokenizer.from_texts({list(texts)}, min_frequency={least})", each)
+        (
+            "the_vocabulary_is_sorted_and_nothing_else",
+            f"Tokenizer.from_texts({list(texts)}, min_frequency={least})",
+            each,
+        )
         for texts, least, each in (
             (texts, least, partial(_vocabulary, texts, least))
             for texts, least in (
@@ -122,7 +132,11 @@ TOKENIZER: tuple[Row, ...] = (
         )
     ),
     *(
-        ("options_make_the_same_tokenizer_again", f"Tokenizer(..., {option}=True).options()", partial(_same_again, option))
+        (
+            "options_make_the_same_tokenizer_again",
+            f"Tokenizer(..., {option}=True).options()",
+            partial(_same_again, option),
+        )
         for option in ("lower", "strip_accents", "nfc")
     ),
     *(
@@ -130,7 +144,11 @@ TOKENIZER: tuple[Row, ...] = (
         for option in ("lower", "strip_accents", "nfc")
     ),
     *(
-        ("ids_outside_the_vocabulary_are_refused", f"Tokenizer(['a', 'b']).decode([0, {id}])", partial(_decoded_outside, id))
+        (
+            "ids_outside_the_vocabulary_are_refused",
+            f"Tokenizer(['a', 'b']).decode([0, {id}])",
+            partial(_decoded_outside, id),
+        )
         for id in (-1, 6)
     ),
 )
@@ -227,7 +245,11 @@ def _file(name: str, content: bytes, part: Any) -> Any:
 
 
 READING: tuple[Row, ...] = tuple(
-    ("a_story_is_a_line" if name == "a.txt" else "a_story_is_the_text_of_a_record", f"read_texts({name}: {content!r})", each)
+    (
+        "a_story_is_a_line" if name == "a.txt" else "a_story_is_the_text_of_a_record",
+        f"read_texts({name}: {content!r})",
+        each,
+    )
     for name, content, each in ((name, content, partial(_file, name, content)) for name, content in FILES)
 )
 
@@ -395,10 +417,14 @@ CHECKPOINT: tuple[Row, ...] = (
 
 def _events(events: list[tuple[Any, ...]]) -> Any:
     """What a learner was asked, as numbers."""
-    return [[x if not isinstance(x, dict) else {n: a.tobytes().hex()[:16] for n, a in x.items()} for x in e] for e in events]
+    return [
+        [x if not isinstance(x, dict) else {n: a.tobytes().hex()[:16] for n, a in x.items()} for x in e] for e in events
+    ]
 
 
-def _trained(settings: dict[str, Any], part: Any, stop: int | None = None, held: bool = False, scale: float = 1.0) -> Any:
+def _trained(
+    settings: dict[str, Any], part: Any, stop: int | None = None, held: bool = False, scale: float = 1.0
+) -> Any:
     config = TrainingConfig(**{"epochs": 2, "batch_size": 2, "seq_length": 30, "seed": 5} | settings)
     scribe = Scribe(scale)
     told: list[Any] = []
@@ -440,7 +466,11 @@ WAYS: tuple[tuple[str, dict[str, Any], dict[str, Any]], ...] = (
 )
 TRAINING: tuple[Row, ...] = (
     *(
-        ("batches_of_a_step_weigh_as_their_tokens", f"train_model(learner, dataset, {shown})", partial(_way, settings, options))
+        (
+            "batches_of_a_step_weigh_as_their_tokens",
+            f"train_model(learner, dataset, {shown})",
+            partial(_way, settings, options),
+        )
         for shown, settings, options in WAYS
         for _way in (lambda settings, options, part: _trained(settings, part, **options),)
     ),
@@ -461,7 +491,6 @@ EVALUATION: tuple[Row, ...] = tuple(
     for size in (1, 2, 3, 100)
     for scale in (1.0, 1e8 / 3.0)
 )
-
 
 
 # Generation of text: a model of 8 tokens that depends on every token and its place
@@ -496,7 +525,9 @@ SCRIPTS: dict[str, tuple[Row, ...]] = {
     "TextDataset": DATASET,
     "read_texts": READING,
     "gpt_step": _stepping("gpt", "gpt_step", "steps_are_the_whole", "a_past_is_unchanged"),
-    "generative_rnn_step": _stepping("generative_rnn", "generative_rnn_step", "rnn_steps_are_the_whole", "a_state_is_unchanged"),
+    "generative_rnn_step": _stepping(
+        "generative_rnn", "generative_rnn_step", "rnn_steps_are_the_whole", "a_state_is_unchanged"
+    ),
     "checkpoint": CHECKPOINT,
     "train_model": TRAINING,
     "evaluate": EVALUATION,

@@ -20,5 +20,7 @@ def told_apart(got: float, right: float) -> tuple[str, str]:
 def short(value: Any, room: int = 90) -> str:
     """A value in one line, cut where it is long."""
     with np.printoptions(precision=6, threshold=12, edgeitems=3, linewidth=10_000):
-        text = " ".join((repr(value.tolist()) if isinstance(value, np.ndarray) and value.size <= 12 else repr(value)).split())
+        text = " ".join(
+            (repr(value.tolist()) if isinstance(value, np.ndarray) and value.size <= 12 else repr(value)).split()
+        )
     return text if len(text) <= room else f"{text[: room - 3]}..."

@@ -55,8 +55,7 @@ def counts_each_tensor(params, grads, state, lr, betas, eps, weight_decay):
 class SharedMoments:
     """The moments belong to the class: two models disturb each other."""
 
-    m: dict = {}
-    v: dict = {}
+    m, v = {}, {}
 
     def __init__(self, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01):
         self.lr, self.betas, self.eps, self.weight_decay, self.t = lr, betas, eps, weight_decay, 0
