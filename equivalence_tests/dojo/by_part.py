@@ -1,8 +1,7 @@
-"""An answer that is a part: judged by the part's laws, and named by the known mistake that breaks the same ones alike."""
+"""An answer that is a part: judged by the part's laws, and named by the known mistake that gives its answers."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -10,10 +9,11 @@ from typing import Any
 from equivalence_tests.checks import attempt
 from equivalence_tests.dojo.verdict import Verdict
 from equivalence_tests.mistakes import PART_MISTAKES, Mistake, quiet
-from equivalence_tests.part_words import LAWS_ES, MISTAKES_ES
+from equivalence_tests.part_words import MISTAKES_ES
 from equivalence_tests.parts import PARTS
+from equivalence_tests.parts.outside import explained
+from equivalence_tests.parts.outside.report import law_finding
 
-NUMBER = re.compile(r"-?\d+(\.\d+)?(e[+-]?\d+)?")
 Broken = tuple[tuple[str, str], ...]
 
 
@@ -23,13 +23,13 @@ def judged(function: Callable[..., Any], part: str) -> Verdict:
         broken = broken_laws(function, part)
         if not broken:
             return Verdict("passed", {"cases": len(laws_of(part))}, cases=len(laws_of(part)))
-        same = [mistake for mistake in mistakes_of(part) if _breaks_alike(mistake, broken)]
+        own = {mistake.id for mistake in mistakes_of(part)}
+        known, shortest = explained(function, part)
+        same = [mistake for mistake in known if mistake.id in own]
     law, what = broken[0]
     said = {"en": f"{same[0].sentence}", "es": MISTAKES_ES[same[0].id]} if same else {}
-    sentence = said or {
-        "en": f"{law.replace('_', ' ')}: {what}.",
-        "es": f"{LAWS_ES.get(law, law.replace('_', ' '))}: {what}.",
-    }
+    told = shortest or law_finding("part_law", law)
+    sentence = said or {language: f"{told.say(language)}." for language in ("en", "es")}
     return Verdict("law", {"law": law, "what": what, "named": [m.id for m in same]}, sentence=sentence)
 
 
@@ -46,17 +46,3 @@ def broken_laws(function: Callable[..., Any], part: str) -> Broken:
 def mistakes_of(part: str) -> list[Mistake]:
     """Those that a learner could hand in: not those that lie in accepting bad input."""
     return [mistake for mistake in PART_MISTAKES.values() if mistake.op == part and not mistake.accepts]
-
-
-def _breaks_alike(mistake: Mistake, broken: Broken) -> bool:
-    """Whether a known mistake breaks the same laws in the same way; most differ at the first."""
-    said = dict(broken)
-    return all(
-        _coarse(attempt(partial(law, mistake.forward))) == _coarse(said.get(law.__name__, ""))
-        for law in laws_of(mistake.op)
-    )
-
-
-def _coarse(what: str) -> str:
-    """With its numbers to two digits: the same mistake rounds otherwise in another's code."""
-    return NUMBER.sub(lambda found: f"{float(found[0]):.2g}", what)

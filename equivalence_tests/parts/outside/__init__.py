@@ -15,7 +15,7 @@ from equivalence_tests.findings import Finding
 from equivalence_tests.mistakes import Mistake, quiet
 from equivalence_tests.part_names import ALIASES
 from equivalence_tests.parts import PARTS
-from equivalence_tests.parts.outside import adamw, adapters, classes, conventions, pair
+from equivalence_tests.parts.outside import adamw, adamw_styles, adapters, classes, conventions, pair
 from equivalence_tests.parts.outside.adapters import Adapted
 from equivalence_tests.parts.outside.answers import Answer, answers_apart
 from equivalence_tests.parts.outside.naming import Match, matches
@@ -94,13 +94,7 @@ def _answers(told: Adapted, part: str, strict: bool, watch: Watch) -> tuple[Judg
         watch("diagnosis: naming")
         told_apart = [not judged.faults or strict or question.law not in conventions.EDGES for question in questions]
         kept = [answer if asked_for else None for answer, asked_for in zip(got, told_apart, strict=True)]
-        found = matches(
-            kept,
-            right,
-            conventions.library(part),
-            lambda mistake, i: _answer_of_mistake(part, strict, mistake, i),
-            told.hidden,
-        )
+        found = _named(part, strict, kept, told)
     _tell(told, judged)
     return judged, found
 
@@ -144,9 +138,61 @@ def _refuse_what_never_ran(
     if any(g is not None and not g.get("raises") for g, _ in pairs):
         return
     question = next((q for q, r in zip(questions_of(part), right, strict=True) if r and not r.get("raises")), None)
-    raised = attempt(lambda: question.ask(told.part) and "" if question else "")  # type: ignore[func-returns-value]
+    raised = attempt(lambda: question.ask(told.part) and "" if question else "")
     why = raised.removeprefix("raised ") or f"it does not take {', '.join(sorted(told.lacking))}"
-    raise ValueError(f"{told.shown}: no call of it runs ({why}), expected {adapters.example_of(part)}")
+    raise ValueError(f"{told.shown}: no call of it runs ({why}), expected {_example(part)}")
+
+
+def _example(part: str) -> str:
+    if part == "checkpoint":
+        return pair.EXAMPLE
+    return classes.example_of(part) if part in CLASSES else adapters.example_of(part)
+
+
+def explained(function: Any, part: str) -> tuple[list[Mistake], Finding | None]:
+    """Of a function in the reference's own signature: the known mistakes that give its answers, the best first, and the
+    shortest call that is wrong."""
+    with quiet(), redirect_stdout(_NOWHERE):
+        if part == "adamw_step":
+            style = adamw_styles.contract_style(function)
+            found = _named_adamw(style, strict=True) or _named_adamw(style, strict=False)
+            faults = adamw.faults(style, lambda _: None)
+            return [match.mistake for match in found], faults[0].finding if faults else None
+        questions, right = questions_of(part), right_answers(part)
+        for strict in (True, False):
+            told = adapters.adapted(part, function, part, strict)
+            got = [_own_answer(question, told) for question in questions]
+            found = _named(part, strict, got, told)
+            if found:
+                break
+        rows = [(q, g, r) for q, g, r in zip(questions, got, right, strict=True) if g and r and not r.get("raises")]
+        wrong = [row for row in rows if _wrong(row[1], row[2])]
+    if not wrong:
+        return [match.mistake for match in found], None
+    question, mine, exact = min(wrong, key=lambda row: row[0].size)
+    return [match.mistake for match in found], differs(question.shown, mine, exact, len(wrong), len(rows))
+
+
+def _named(part: str, strict: bool, got: Sequence[Answer | None], told: Adapted) -> list[Match]:
+    return matches(
+        got,
+        right_answers(part),
+        conventions.library(part),
+        lambda mistake, i: _answer_of_mistake(part, strict, mistake, i),
+        told.hidden,
+    )
+
+
+def _named_adamw(style: adamw_styles.Style, strict: bool) -> list[Match]:
+    """Whether NaN is refused, whose arrays change and in which dtype is asked of the reference's own way alone."""
+    right = adamw.right_trace(style.steady)
+    return matches(
+        _leaves(adamw.trace(style), style.steady),
+        [{name: x} for name, x in right.items()],
+        conventions.library("adamw_step"),
+        lambda mistake, i: _adamw_answers(mistake, style.steady)[i],
+        () if strict else ("of NaN",),
+    )
 
 
 def _tell(told: Adapted, judged: Judged) -> None:
@@ -203,7 +249,7 @@ def _adamw(function: Any, label: str, strict: bool, watch: Watch) -> tuple[Judge
     judged = Judged()
     contract = not inspect.isclass(function) and adamw.is_contract(function)
     if contract:
-        style = adamw.contract_style(function)
+        style = adamw_styles.contract_style(function)
         _laws(Adapted(function, style.shown), "adamw_step", strict, judged, watch)
         faults = adamw.faults(style, watch) if judged.faults else []
         judged.faults = [*(fault.finding for fault in faults), *judged.faults]
@@ -218,14 +264,7 @@ def _adamw(function: Any, label: str, strict: bool, watch: Watch) -> tuple[Judge
     found: list[Match] = []
     if judged.faults:
         watch("diagnosis: naming")
-        right = adamw.right_trace(style.steady)
-        got = _leaves(adamw.trace(style), style.steady)
-        found = matches(
-            got,
-            [{name: x} for name, x in right.items()],
-            conventions.library("adamw_step"),
-            lambda mistake, i: _adamw_answers(mistake, style.steady)[i],
-        )
+        found = (_named_adamw(style, True) if contract else []) or _named_adamw(style, False)
     judged.notes.append(Finding("part_called", numbers={"call": style.shown}))
     judged.notes += [Finding(word) for word in (*style.words, *(("part_steady",) if style.steady else ()))]
     lacking = {"betas", "epsilon", "weight_decay"} - style.roles - ({"betas"} if "beta1" in style.roles else set())

@@ -20,7 +20,7 @@ from equivalence_tests.mistakes import PART_MISTAKES, Mistake
 from equivalence_tests.parts.outside import check_part
 
 BAR = 0.95
-ROUNDED = ("clip_gradients", "learning_rate", "perplexity", "top_k", "top_p", "min_p", "apply_temperature")
+ROUNDED = ("learning_rate", "perplexity", "top_k", "top_p", "min_p", "apply_temperature")
 
 
 @dataclass(frozen=True)

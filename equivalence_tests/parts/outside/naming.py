@@ -70,6 +70,8 @@ def _match(
             wrong = _without(answer(mistake, i), hidden)
         if wrong is None:
             continue
+        if not mine:
+            continue
         of += 1
         apart = answers_apart(mine, wrong, only=frozenset(mine))
         if apart > 1.0:
