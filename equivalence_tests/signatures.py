@@ -6,6 +6,7 @@ import inspect
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import reference_numpy
@@ -39,6 +40,7 @@ def options_of(op: Op) -> list[str]:
     ]
 
 
+@cache
 def operands_of(op: Op) -> list[str]:
     known = {*op.differentiable, *OPS[op.name].differentiable, "params", "ids", "targets", "dC", "Q", "K", "V"}
     return [name for name in inspect.signature(getattr(reference_numpy, op.name)).parameters if name in known]

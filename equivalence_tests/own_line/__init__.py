@@ -16,8 +16,8 @@ from equivalence_tests.findings import Finding
 from equivalence_tests.own_line.matching import Match, Matcher
 from equivalence_tests.own_line.places import Place, files_of, instrumented
 from equivalence_tests.own_line.recording import Hook, Key, Runs, TooMuch, Trail
-from equivalence_tests.own_line.repairing import Repair, of_trail, rank_of
-from equivalence_tests.own_line.right import LINE, STYLE, blends, constants, lines, styles
+from equivalence_tests.own_line.repairing import Rights, search
+from equivalence_tests.own_line.right import blends, constants, lines, styles
 
 SECONDS = 3.0
 
@@ -63,29 +63,21 @@ def _searched(runs: Runs, places: list[Place], told: Any) -> OwnLine | None:
     if answer is None or not runs.wrong(answer) or not trails:
         return None
     known = lines(op, case)
-    own = styles(op, case, known)
-    mixed = list(blends([*known, *own]))
-    matcher = Matcher([*known, *own, *mixed], runs.dtype)
-    numbers = constants(op, case)
+    known += styles(op, case, known)
+    mixed = list(blends(known))
+    matcher = Matcher([*known, *mixed], runs.dtype)
     was: dict[Key, Match | None] = {}
     for key, trail in trails.items():
         value = trail.stacked()
         was[key] = matcher.match(value) if value is not None else None
         if was[key] is None and len(trail.values) > 1:
             was[key] = matcher.match(trail.values[-1])
-    repairs: list[Repair] = []
-    for values, reshaping in (((*known, *own), False), (known, True), (mixed, False)):
-        for key, trail in trails.items():
-            if trail.broken or any(r.key == key for r in repairs) or not runs.left():
-                continue
-            for name, rank in of_trail(runs, key, trail, values, numbers if not reshaping else {}, reshaping):
-                repairs.append(Repair(key, name, rank, was[key]))
-                break
+    repairs = search(runs, places, trails, was, Rights(known, mixed, constants(op, case)))
     if told is not None:
         told(runs, places, trails, was, repairs)
     if not repairs:
         return None
-    best = min(repairs, key=lambda r: (rank_of(r.was) <= STYLE, trails[r.key].order))
+    best = min(repairs, key=lambda r: (round(r.score(places[r.key[0]], runs.judged), 3), trails[r.key].order))
     at = places[best.key[0]]
     return OwnLine(Path(at.file).name, at.line, at.text, "own_line", (), best.name, best.was.name if best.was else "")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -37,14 +38,14 @@ class Matcher:
         self.by_size: dict[int, tuple[list[tuple[Right, tuple[int, ...]]], Array]] = {}
         grouped: dict[int, list[tuple[Right, Array]]] = {}
         for right in values:
-            for turned in turns(right.value):
+            for turned in turns(right.value) if right.rank < BLEND else (right.value.squeeze(), right.value.T.squeeze()):
                 grouped.setdefault(right.value.size, []).append((right, turned))
         for size, found in grouped.items():
             self.by_size[size] = [(r, t.shape) for r, t in found], np.stack([t.ravel() for _, t in found])
 
     def match(self, value: Array, factors: bool = True) -> Match | None:
         """The best of those that it is: a line before a style before a blend, itself before a multiple."""
-        value = _narrowed(value)
+        value = narrowed(value)
         entry = self.by_size.get(value.size)
         if entry is None or not np.isfinite(value).any():
             return None
@@ -97,7 +98,7 @@ def turns(value: Array) -> Iterator[Array]:
         yield narrow.transpose(order)
 
 
-def _narrowed(value: Array) -> Array:
+def narrowed(value: Array) -> Array:
     """Without axes of length 1, and without those along which it only repeats itself."""
     narrow = np.asarray(value).squeeze()
     for axis in reversed(range(narrow.ndim)):
@@ -106,6 +107,7 @@ def _narrowed(value: Array) -> Array:
     return narrow
 
 
+@functools.cache
 def compatible(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
     """Whether one shape becomes the other by merging or splitting neighbouring axes."""
     a, b = (set(itertools.accumulate((n for n in shape if n > 1), int.__mul__)) for shape in (one, other))

@@ -7,6 +7,7 @@ their own back afterwards.
 from __future__ import annotations
 
 import ast
+import copy
 import functools
 import gc
 import inspect
@@ -31,7 +32,8 @@ SHADOWED = ("torch._dynamo", "torch.jit", "numba", "jax")  # what compiles a fun
 class Place:
     """One value of one statement: `name` is what it is bound to ("return" for an answer), `reads` what the statement reads.
 
-    `stored` marks an array that the statement writes into.
+    `stored` marks an array that the statement writes into, `added` what an augmented assignment adds: no value of its own.
+    `expression` is what the value was computed by, if the statement says it in one expression.
     """
 
     file: str
@@ -41,6 +43,9 @@ class Place:
     function: str
     reads: tuple[str, ...]
     stored: bool = False
+    added: bool = False
+    called: bool = False  # stored by what the statement calls, if at all
+    expression: ast.expr | None = None
 
 
 class _Rewriter(ast.NodeTransformer):
@@ -49,7 +54,9 @@ class _Rewriter(ast.NodeTransformer):
     def __init__(self, file: str, source: str, places: list[Place]) -> None:
         self.file, self.source, self.places, self.within = file, source, places, list[str]()
 
-    def _hook(self, value: ast.expr, statement: ast.AST, name: str, stored: bool = False) -> ast.expr:
+    def _hook(
+        self, value: ast.expr, statement: ast.AST, name: str, stored: bool = False, added: bool = False
+    ) -> ast.expr:
         place = Place(
             self.file,
             getattr(statement, "lineno", 0),
@@ -58,6 +65,9 @@ class _Rewriter(ast.NodeTransformer):
             ".".join(self.within),
             _reads(statement),
             stored,
+            added,
+            isinstance(statement, ast.Expr),
+            None if stored else _plain(value),
         )
         self.places.append(place)
         call = ast.Call(
@@ -98,13 +108,16 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_Return(self, node: ast.Return) -> Any:
         self.generic_visit(node)
-        if node.value is not None:
+        if node.value is not None and not isinstance(node.value, ast.Name):
             node.value = self._bound(node.value, node, "return")
         return node
 
     def visit_Assign(self, node: ast.Assign) -> Any:
         self.generic_visit(node)
-        name = ", ".join(_name(x) for x in (node.targets[0].elts if _several(node.targets[0]) else node.targets[:1]))
+        first = node.targets[0]
+        if isinstance(first, ast.Tuple | ast.List) and isinstance(node.value, ast.Name):
+            return node  # a cache is unpacked: nothing is computed
+        name = ", ".join(_name(x) for x in (first.elts if isinstance(first, ast.Tuple | ast.List) else [first]))
         node.value = self._bound(node.value, node, name)
         stores = [self._after(node, base) for target in node.targets for base in _bases(target)]
         return [node, *stores] if stores else node
@@ -117,6 +130,7 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_AugAssign(self, node: ast.AugAssign) -> Any:
         self.generic_visit(node)
+        node.value = self._hook(node.value, node, f"{_name(node.target)}, added", added=True)
         if isinstance(node.target, ast.Subscript):
             return [node, *(self._after(node, base) for base in _bases(node.target))]
         load = ast.parse(ast.unparse(node.target), mode="eval").body
@@ -139,8 +153,17 @@ class _Rewriter(ast.NodeTransformer):
         return ast.fix_missing_locations(ast.copy_location(ast.Expr(self._hook(load, node, _name(base), True)), node))
 
 
-def _several(target: ast.expr) -> bool:
-    return isinstance(target, ast.Tuple | ast.List)
+class _Unhooked(ast.NodeTransformer):
+    """The user's own expression again."""
+
+    def visit_Call(self, node: ast.Call) -> Any:
+        self.generic_visit(node)
+        return node.args[1] if isinstance(node.func, ast.Name) and node.func.id == HOOK else node
+
+
+def _plain(value: ast.expr) -> ast.expr:
+    found: ast.expr = _Unhooked().visit(copy.deepcopy(value))
+    return found
 
 
 def _is_number(value: Any) -> bool:

@@ -36,6 +36,7 @@ class Trail:
     kinds: list[str] = field(default_factory=list)  # "array", "scalar" (a NumPy number), "number" (Python's)
     dtypes: list[str] = field(default_factory=list)
     reads: dict[str, Array] = field(default_factory=dict)
+    scope: tuple[str, ...] = ()  # the names of all numbers and arrays at hand
     order: int = 0
     broken: bool = False  # too many, or too large
 
@@ -60,6 +61,7 @@ class Hook:
         self.trails: dict[Key, Trail] = {}
         self.replaced: dict[Key, Callable[[Any, int], Any]] = {}
         self.numbers: set[int] = set()
+        self.watched: dict[int, Callable[[Any, dict[str, Any], dict[str, Any]], Any]] = {}
         self.counts: dict[Key, int] = {}
         self.recording, self.events, self.until = False, 0, 0.0
         self.known: dict[int, Array] = {}  # what an array held when it was seen last, by its identity
@@ -69,11 +71,14 @@ class Hook:
         if self.recording:
             self._record(number, value)
             return value
+        if number in self.watched:
+            frame = sys._getframe(1)
+            return self.watched[number](value, frame.f_globals, dict(frame.f_locals))
         return self._put(number, (), value) if number in self.numbers else value
 
     def start(self, replaced: dict[Key, Callable[[Any, int], Any]] | None = None, recording: bool = False) -> None:
         self.recording, self.replaced, self.counts, self.events = recording, replaced or {}, {}, 0
-        self.numbers = {number for number, _ in self.replaced}
+        self.numbers, self.watched = {number for number, _ in self.replaced}, {}
         if recording:
             self.trails, self.known, self.alive = {}, {}, []
 
@@ -82,7 +87,7 @@ class Hook:
         if place.stored:
             array = as_array(value)
             before = self.known.get(id(value))
-            if array is None or before is None or _equal(before, array):
+            if array is None or before is None or (place.called and _equal(before, array)):
                 return
         frame = sys._getframe(2)
         for path, leaf in leaves(value):
@@ -97,7 +102,7 @@ class Hook:
             trail = self.trails.get((number, path))
             if trail is None:
                 trail = self.trails[(number, path)] = Trail(order=self.events)
-                trail.reads = _read(place.reads, frame)
+                trail.reads, trail.scope = _read(place.reads, frame), _scope(frame)
             if trail.broken or array.size > LARGEST or len(trail.values) >= REPEATS:
                 trail.broken = True
                 continue
@@ -157,8 +162,8 @@ def kind_of(value: Any) -> str:
 
 
 def dtype_of(value: Any) -> str:
-    """float32, int64, ...; "python" of a Python number."""
-    return str(value.dtype).removeprefix("torch.") if hasattr(value, "dtype") else "python"
+    """float32, int64, ...; "python int" of a Python number."""
+    return str(value.dtype).removeprefix("torch.") if hasattr(value, "dtype") else f"python {type(value).__name__}"
 
 
 def _read(names: Sequence[str], frame: Any) -> dict[str, Array]:
@@ -175,6 +180,17 @@ def _read(names: Sequence[str], frame: Any) -> dict[str, Array]:
         if array is not None:
             found[name] = array
     return found
+
+
+def _scope(frame: Any) -> tuple[str, ...]:
+    """The names of every number and array, those that an object holds among them."""
+    found = []
+    for name, value in frame.f_locals.items():
+        if as_array(value) is not None:
+            found.append(name)
+        elif name.isidentifier() and hasattr(value, "__dict__") and not isinstance(value, type) and not callable(value):
+            found += [f"{name}.{each}" for each, x in vars(value).items() if as_array(x) is not None]
+    return tuple(found[:24])
 
 
 def _equal(one: Array, other: Array) -> bool:
@@ -198,7 +214,7 @@ def like(value: Any, numbers: Array, reshaped: bool = True) -> Any:
         new = new.reshape(value.shape)
         return value + (new - value).detach() if value.requires_grad else new
     dtype = value.dtype if value.dtype.kind == "f" else np.float64
-    if isinstance(value, np.generic):
+    if isinstance(value, np.generic) and np.size(numbers) == 1:
         return np.asarray(numbers).reshape(()).astype(dtype)[()]
     return np.array(numbers).astype(dtype).reshape(value.shape if reshaped else np.shape(numbers))
 
@@ -224,6 +240,12 @@ class Runs:
         if not candidate.op.differentiable:
             self.exact = {name: self.exact[name] for name in candidate.op.outputs}
         self.judged = tuple(self.exact)
+        self.quick: dict[str, tuple[Array, Array]] = {}
+        for name, truth in self.exact.items():
+            exact, allowed = truth.value.astype(np.float64), truth.budget() * 1.01
+            allowed = np.where(np.isfinite(exact) & np.isfinite(allowed), allowed + 1e-15 * np.abs(exact), np.inf)
+            if np.isfinite(exact).all():
+                self.quick[name] = exact, allowed
         self.count = 0
         self.raised: BaseException | None = None
 
@@ -233,6 +255,12 @@ class Runs:
     def answer(self, replaced: dict[Key, Callable[[Any, int], Any]] | None = None, dtype: str | None = None) -> Answer | None:
         self.hook.start(replaced)
         return self._run(dtype or self.dtype)
+
+    def watch(self, number: int, seen: Callable[[Any, dict[str, Any], dict[str, Any]], Any]) -> Answer | None:
+        """A run in which one place hands its value and its frame's names to `seen`, and goes on with what comes back."""
+        self.hook.start()
+        self.hook.watched = {number: seen}
+        return self._run(self.dtype)
 
     def record(self, dtype: str | None = None) -> tuple[Answer | None, dict[Key, Trail]]:
         self.hook.start(recording=True)
@@ -251,6 +279,17 @@ class Runs:
             reraise_interrupt(error)
             self.raised = error
             return None
+
+    def right(self, answer: Answer | None) -> bool:
+        """Whether every tensor is right; the first that is far from it is enough to say no."""
+        if answer is None or any(name not in answer for name in self.judged):
+            return False
+        with np.errstate(all="ignore"):
+            for name, (exact, allowed) in self.quick.items():
+                got = answer[name].value
+                if got.shape != exact.shape or not bool((np.abs(got - exact) <= allowed).all()):
+                    return False
+        return not self.wrong(answer)
 
     def wrong(self, answer: Answer | None) -> set[str]:
         """The tensors that are wrong: all, where there is no answer."""

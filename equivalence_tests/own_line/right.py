@@ -18,7 +18,7 @@ from equivalence_tests.ops import Op
 
 LINE, STYLE, BLEND = 0, 1, 2  # a line or an operand of the formula; what other styles bind; one operation on two of these
 LARGEST = 20_000  # elements of a value; a blend of larger ones is not made
-BLENDS = 6_000
+BLENDS = 1_500
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def _of_softmax(X: Array, axis: int) -> Iterator[tuple[str, Any]]:
     total, P = E.sum(axis, keepdims=True), np.exp(X - top) / E.sum(axis, keepdims=True)
     yield from (("max(X)", top), ("X - max(X)", X - top), ("exp(X - max(X))", E), ("exp(X)", raw))
     yield from (("sum(exp(X - max(X)))", total), ("sum(exp(X))", raw.sum(axis, keepdims=True)), ("1/sum(exp)", 1 / total))
-    yield from (("log(sum(exp(X - max(X))))", np.log(total)), ("logsumexp(X)", top + np.log(total)))
+    yield from (("log(sum(exp(X - max(X))))", np.log(total)), ("lse", top + np.log(total)))
     yield from (("softmax(X)", P), ("log_softmax(X)", X - top - np.log(total)))
 
 
@@ -130,6 +130,7 @@ def _of_layer_norm(x: dict[str, Array], epsilon: float) -> Iterator[tuple[str, A
     yield from (("dN (X - mean(X))", dN * D), ("sum(dN (X - mean(X)))", total(dN * D)), ("dvar", dvar), ("r^3", r**3), ("r^2", r**2))
     yield from (("dN r", dN * r), ("-sum(dN r)", -total(dN * r)), ("dmean", -total(dN * r) + dvar * -2.0 * total(D) / d))
     yield from (("dvar 2 (X - mean(X))/d", dvar * 2 * D / d), ("dmean/d", -total(dN * r) / d), ("dD", dN * r + dvar * 2 * D / d))
+    yield from (("dsqrtvar", -total(dN * D) * r**2), ("-1/sqrtvar^2", -(r**2)), ("1/(2 sqrtvar)", r / 2), ("dvar/d", dvar / d))
     yield from (("mean(dN r)", total(dN * r) / d), ("dr", total(dN * D)), ("dN - N mean(dN * N)", dN - N * total(both) / d))
     yield from (("mean(dN) + N mean(dN * N)", total(dN) / d + N * total(both) / d), ("r scale", r * scale))
 
@@ -199,9 +200,13 @@ def _of_rnn(case: Case, x: dict[str, Array]) -> Iterator[tuple[str, Any]]:
     yield "carried in", x["dh, all"] - x["dH"]
     yield from (("outer(da, x), all", da[..., :, None] * X[..., None, :]), ("outer(da, h), all", da[..., :, None] * before[..., None, :]))
     every = tuple(range(da.ndim - 2))
-    yield from (("da, summed over the batch", da.sum(every)), ("dW_ih of each step", np.einsum("...tk,...td->tkd", da, X)))
-    yield "dW_hh of each step", np.einsum("...tk,...td->tkd", da, before)
+    yield from (("da, summed over the batch", da.sum(every)), ("dW_ih of each step", _each_step(da, X)))
+    yield "dW_hh of each step", _each_step(da, before)
     yield "X, by time", np.moveaxis(X, -2, 0)
+
+
+def _each_step(da: Array, Z: Array) -> Array:
+    return np.asarray((da[..., :, None] * Z[..., None, :]).sum(tuple(range(da.ndim - 2))))
 
 
 def _of_attention(op: Op, case: Case, x: dict[str, Array]) -> Iterator[tuple[str, Any]]:
@@ -212,7 +217,10 @@ def _of_attention(op: Op, case: Case, x: dict[str, Array]) -> Iterator[tuple[str
     heads = {name: x[name] for name in ("Q", "K", "V", "dQ", "dK", "dV", "C", "dC") if name in x}
     if op.name == "simple_attention":
         heads |= {name: x["X"] for name in "QKV"}
-    shape, allowed = x["A"].shape, np.isfinite(x["masked"])
+    if op.name == "multi_head_attention":
+        heads |= {n: _split(z, letters["H"]) for n, z in heads.items() if z.shape[-3:-2] != (letters["H"],) or z.ndim == x["X"].ndim}
+        yield from ((f"{n} by heads", heads[n]) for n in heads)
+    allowed = np.isfinite(x["masked"])
     masked = np.where(allowed, x["scaled"], -np.inf)
     biased = x["masked"]
     raw = np.where(allowed, x["Omega"], -np.inf)
@@ -259,7 +267,12 @@ def _of_attention(op: Op, case: Case, x: dict[str, Array]) -> Iterator[tuple[str
                 yield f"{', '.join(names)} side by side", np.concatenate(parts, -1)
                 if names[0] in heads:
                     yield f"{', '.join(names)} by heads", np.stack([heads[n] for n in names])
-    assert shape is not None
+    if op.name == "simple_attention":
+        yield from (("dQ + dK", x["dQ"] + x["dK"]), ("dV + dQ", x["dV"] + x["dQ"]), ("dV + dK", x["dV"] + x["dK"]))
+
+
+def _split(Z: Array, H: int) -> Array:
+    return np.moveaxis(Z.reshape(*Z.shape[:-1], H, Z.shape[-1] // H), -2, -3)
 
 
 def _merged(op: Op, Z: Array) -> Array:
