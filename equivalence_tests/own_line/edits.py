@@ -7,8 +7,9 @@ mends is the wrong one.
 from __future__ import annotations
 
 import ast
-import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from types import CodeType
 
 NUMPY = "__gemelos_numpy__"  # NumPy in a changed expression, whatever the user's file calls it
 MOST = 1500  # changes of one expression
@@ -25,22 +26,72 @@ SWAPPED: dict[type[ast.operator], tuple[type[ast.operator], ...]] = {
 }
 
 
-def changes(expression: ast.expr, scope: Sequence[str], unused: frozenset[str] = frozenset()) -> Iterator[Change]:
-    """Every change of one place of the expression, with its cost. `scope` are the names that it could use; those that are
-    `unused` afterwards are the likeliest to be missing."""
+@dataclass(frozen=True)
+class Changed:
+    """One change of an expression: its cost, its code, and where it was made."""
+
+    cost: float
+    code: CodeType
+    expression: ast.Expression
+    owner: ast.AST
+    field: str
+    position: int | None
+    new: ast.expr
+
+    def said(self) -> str:
+        """The changed expression as text."""
+        before = _put(self.owner, self.field, self.position, self.new)
+        text = ast.unparse(self.expression.body).replace(NUMPY, "np")
+        _put(self.owner, self.field, self.position, before)
+        return text
+
+
+def changes(expression: ast.expr, scope: Sequence[str], unused: frozenset[str], most: float) -> list[Changed]:
+    """Every change of one place of the expression up to a cost, the cheapest first. `scope` are the names that it could
+    use; those that are `unused` afterwards are the likeliest to be missing."""
+    whole = ast.fix_missing_locations(ast.Expression(expression))
     names = [(ast.parse(name, mode="eval").body, SIMPLE + 0.2 if name in unused else NEAR) for name in scope]
     nodes = list(ast.walk(expression))
     fixed, indices = _fixed(nodes), _inside(nodes, ast.Subscript, "slice")
-    count = 0
-    for i, node in enumerate(nodes):
-        if not isinstance(node, ast.expr) or id(node) in fixed:
+    found: list[Changed] = []
+    for owner, field, position, node in _children(whole):
+        if id(node) in fixed:
             continue
         made = _index(node) if id(node) in indices else [*_own(node), *_operands(node, names), *_around(node, names)]
         for cost, new in made:
-            count += 1
-            if count > MOST:
-                return
-            yield cost, _with(expression, i, new)
+            if cost > most or len(found) >= MOST:
+                continue
+            ast.fix_missing_locations(new)
+            before = _put(owner, field, position, new)
+            try:
+                code = compile(whole, "<change>", "eval")
+                found.append(Changed(cost, code, whole, owner, field, position, new))
+            except (SyntaxError, ValueError, TypeError):
+                pass
+            _put(owner, field, position, before)
+    return sorted(found, key=lambda each: each.cost)
+
+
+def _children(whole: ast.Expression) -> list[tuple[ast.AST, str, int | None, ast.expr]]:
+    """Every expression with where it stands, from the outside inwards."""
+    found: list[tuple[ast.AST, str, int | None, ast.expr]] = []
+    for owner in ast.walk(whole):
+        for field, value in ast.iter_fields(owner):
+            for position, each in enumerate(value) if isinstance(value, list) else [(None, value)]:
+                if isinstance(each, ast.expr):
+                    found.append((owner, field, position, each))
+    return found
+
+
+def _put(owner: ast.AST, field: str, position: int | None, new: ast.expr) -> ast.expr:
+    """Another expression in a place; the one that stood there."""
+    value = getattr(owner, field)
+    before: ast.expr = value if position is None else value[position]
+    if position is None:
+        setattr(owner, field, new)
+    else:
+        value[position] = new
+    return before
 
 
 def _fixed(nodes: list[ast.AST]) -> set[int]:
@@ -68,23 +119,6 @@ def _inside(nodes: list[ast.AST], kind: type[ast.AST], field: str) -> set[int]:
     return {id(x) for node in nodes if isinstance(node, kind) for x in ast.walk(getattr(node, field))}
 
 
-def _with(expression: ast.expr, index: int, new: ast.expr) -> ast.expr:
-    """The expression with its node of that number replaced."""
-    if index == 0:
-        return copy.deepcopy(new)
-    tree = copy.deepcopy(expression)
-    target = list(ast.walk(tree))[index]
-    for parent in ast.walk(tree):
-        for name, value in ast.iter_fields(parent):
-            if value is target:
-                setattr(parent, name, copy.deepcopy(new))
-                return tree
-            if isinstance(value, list) and any(x is target for x in value):
-                setattr(parent, name, [copy.deepcopy(new) if x is target else x for x in value])
-                return tree
-    return tree
-
-
 def _index(node: ast.expr) -> Iterator[Change]:
     """t to t + 1 and t - 1, and back."""
     if isinstance(node, ast.Name):
@@ -106,6 +140,8 @@ def _own(node: ast.expr) -> Iterator[Change]:
             yield SIMPLE, ast.BinOp(node.left, operator(), node.right)
         yield SIMPLE, node.left
         yield SIMPLE, node.right
+        if isinstance(node.right, ast.Name):
+            yield NEAR, _called("where", [node.right, node.left, ast.Constant(float("-inf"))])
         if not isinstance(node.op, ast.Add | ast.Mult):
             yield SIMPLE, ast.BinOp(node.right, node.op, node.left)
     elif isinstance(node, ast.UnaryOp):
@@ -205,6 +241,3 @@ def _around(node: ast.expr, names: Sequence[tuple[ast.expr, float]]) -> Iterator
 
 def _called(name: str, args: list[ast.expr]) -> ast.Call:
     return ast.Call(ast.Attribute(ast.Name(NUMPY, ast.Load()), name, ast.Load()), args, [])
-
-
-Tried = Callable[[ast.expr], bool]

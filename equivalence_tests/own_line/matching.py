@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from equivalence_tests.arithmetic import Array
-from equivalence_tests.own_line.right import BLEND, Right
+from equivalence_tests.own_line.right import BLEND, Right, narrowed
 
 CLOSE = {"float64": 1e-8, "float32": 2e-4}  # of a value's size: whether it is this one, not whether it is exact
 LOOSE = 2e-2  # half precision
@@ -96,15 +96,6 @@ def turns(value: Array) -> Iterator[Array]:
         return
     for order in itertools.permutations(range(narrow.ndim)):
         yield narrow.transpose(order)
-
-
-def narrowed(value: Array) -> Array:
-    """Without axes of length 1, and without those along which it only repeats itself."""
-    narrow = np.asarray(value).squeeze()
-    for axis in reversed(range(narrow.ndim)):
-        if narrow.shape[axis] > 1 and narrow.size > narrow.shape[axis] and bool((narrow == narrow.take([0], axis)).all()):
-            narrow = narrow.take(0, axis)
-    return narrow
 
 
 @functools.cache

@@ -190,7 +190,7 @@ def _scope(frame: Any) -> tuple[str, ...]:
             found.append(name)
         elif name.isidentifier() and hasattr(value, "__dict__") and not isinstance(value, type) and not callable(value):
             found += [f"{name}.{each}" for each, x in vars(value).items() if as_array(x) is not None]
-    return tuple(found[:24])
+    return tuple(found[-40:])
 
 
 def _equal(one: Array, other: Array) -> bool:
@@ -290,6 +290,22 @@ class Runs:
                 if got.shape != exact.shape or not bool((np.abs(got - exact) <= allowed).all()):
                     return False
         return not self.wrong(answer)
+
+    def moved(self, before: Answer, after: Answer | None) -> set[str] | None:
+        """The tensors that are not as before; None where nothing came back."""
+        if after is None or after.keys() != before.keys():
+            return None
+        found = set()
+        for name, tensor in before.items():
+            one, other = tensor.value, after[name].value
+            if one.shape != other.shape:
+                return None
+            with np.errstate(all="ignore"):
+                scale = float(np.abs(one[np.isfinite(one)]).max(initial=0.0))
+                same = (np.abs(one - other) <= 1e-9 * scale) | (one == other) | ((one != one) & (other != other))
+            if not bool(same.all()):
+                found.add(name)
+        return found
 
     def wrong(self, answer: Answer | None) -> set[str]:
         """The tensors that are wrong: all, where there is no answer."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from equivalence_tests.arithmetic import Array
-from equivalence_tests.own_line.edits import NUMPY, SIMPLE, changes
-from equivalence_tests.own_line.matching import Match, Matcher, compatible, narrowed, turns
+from equivalence_tests.own_line.edits import NUMPY, SIMPLE, Changed, changes
+from equivalence_tests.own_line.matching import Match, Matcher, compatible, turns
 from equivalence_tests.own_line.places import Place
 from equivalence_tests.own_line.recording import Key, Runs, Trail, as_array, is_tensor, like
 from equivalence_tests.own_line.right import BLEND, LINE, STYLE, Right
@@ -40,9 +39,9 @@ class Repair:
         as_good = rank_of(self.was) <= self.rank
         named = _letters(place.name)
         stands = rank_of(self.was) == LINE and self.was is not None
-        called = 0.5 * (stands and named == _letters(self.name))  # it is called dOmega, and holds dS
+        called = 0.5 * (stands and self.rank == LINE and named == _letters(self.name))  # it is called dOmega, and holds dS
         already = 1.0 * (self.was is not None and stands and named == _letters(self.was.name))
-        answer = 0.3 * (self.name in judged)  # that an answer would be right if it were right tells nothing
+        answer = 0.3 * (self.name in judged and not self.edit)  # that an answer would be right if it were right tells nothing
         return self.cost + (0.25 if self.edit else 1.5) * as_good - called + already + answer
 
 
@@ -66,6 +65,7 @@ def search(
     found: dict[Key, Repair] = {}
     lines = [each for each in rights.known if each.rank == LINE]
     keys = [key for key, trail in trails.items() if not trail.broken and not places[key[0]].added]
+    keys = sorted(_within(runs, trails, keys), key=lambda key: (rank_of(was[key]) <= STYLE, trails[key].order))
     for values, reshaping, blended in ((rights.known, False, False), (lines, True, False), (rights.blends, False, True)):
         first = min((trails[key].order for key in found), default=None)
         for key in keys:
@@ -93,6 +93,30 @@ def search(
     return repairs
 
 
+def _within(runs: Runs, trails: dict[Key, Trail], keys: list[Key]) -> list[Key]:
+    """Those that every wrong tensor follows from, and no right one: what a right tensor follows from is right."""
+    before = runs.answer()
+    if before is None:
+        return keys
+    wrong = runs.wrong(before)
+    found = []
+    for key in keys:
+        kinds = {value.dtype.kind for value in trails[key].values}
+        moved = runs.moved(before, runs.answer({key: _shaken})) if kinds == {"f"} else None
+        if moved is None or moved & set(runs.judged) == wrong:
+            found.append(key)
+    return found
+
+
+def _shaken(value: Any, turn: int) -> Any:
+    numbers = as_array(value)
+    if numbers is None or (not np.shape(numbers) and not isinstance(value, float | np.floating)):
+        return value
+    scale = np.abs(numbers[np.isfinite(numbers)]).max(initial=0.0) if numbers.ndim else abs(float(numbers))
+    steps = np.cos(np.arange(numbers.size) + turn).reshape(numbers.shape)
+    return like(value, numbers + 0.1 * (scale or 1.0) * steps)
+
+
 def of_trail(
     runs: Runs, key: Key, trail: Trail, rights: Sequence[Right], numbers: dict[str, float], reshaping: bool
 ) -> Iterator[tuple[str, int, Put]]:
@@ -111,7 +135,7 @@ def of_trail(
                 if runs.right(runs.answer({key: constant(number)})):
                     yield name, LINE, constant(number)
         for right in rights:
-            for other in placed(whole, right.value, 1 if only_last else count, reshaping):
+            for other in placed(whole, right, 1 if only_last else count, reshaping):
                 if not runs.left():
                     return
                 put = _in_turn(other, count, only_last)
@@ -128,12 +152,13 @@ def constant(number: float) -> Put:
     return put
 
 
-def placed(value: Array, right: Array, count: int, reshaping: bool) -> Iterator[Array]:
+def placed(value: Array, known: Right, count: int, reshaping: bool) -> Iterator[Array]:
     """A right value laid out as the statement's own is; with `reshaping`, one of another size as it is."""
+    right = known.value
+    if right.size != value.size and not reshaping:
+        right = known.narrow
     if value.dtype.kind == "b" and not np.isin(right, (0.0, 1.0)).all():
         return
-    if right.size != value.size:
-        right = narrowed(right) if not reshaping else right
     if right.size == value.size:
         shape = value.squeeze().shape
         for each in _different([t.reshape(value.shape) for t in turns(right) if compatible(t.shape, shape)]):
@@ -145,6 +170,11 @@ def placed(value: Array, right: Array, count: int, reshaping: bool) -> Iterator[
         narrow = right.squeeze()
         if narrow.ndim != right.ndim:
             yield narrow
+    elif reshaping and count > 1 and value.dtype.kind == "f":
+        for axes in range(1, right.ndim):
+            if int(np.prod(right.shape[:axes])) == count:
+                yield right.reshape(count, *right.shape[axes:])
+                yield right.reshape(count, *(n for n in right.shape[axes:] if n > 1))
 
 
 def _different(values: list[Array]) -> Iterator[Array]:
@@ -195,8 +225,8 @@ def edited(runs: Runs, places: Sequence[Place], trails: dict[Key, Trail], repair
     expression = places[number].expression
     if path or expression is None or not runs.left():
         return repair
-    compiled = _all(expression, trails[repair.key].scope, unused, 9.0)
-    hits: list[tuple[float, ast.expr, Any]] = []
+    tried = changes(expression, trails[repair.key].scope, unused, 9.0)
+    hits: list[Changed] = []
     turn = -1
 
     def seen(value: Any, space: dict[str, Any], names: dict[str, Any]) -> Any:
@@ -205,18 +235,18 @@ def edited(runs: Runs, places: Sequence[Place], trails: dict[Key, Trail], repair
         right = repair.put(value, turn)
         wanted = as_array(right)
         if turn == 0 and wanted is not None:
-            for cost, changed, code in compiled:
+            for each in tried:
                 if len(hits) >= 3 or not runs.left():
                     break
-                got = _evaluated(code, space, names)
+                got = _evaluated(each.code, space, names)
                 if got is not None and got.shape == wanted.shape and _same(got, wanted):
-                    hits.append((cost, changed, code))
+                    hits.append(each)
         return right
 
     runs.watch(number, seen)
-    for cost, changed, code in hits:
-        if _mends(runs, number, code):
-            return replace(repair, edit=_said(changed), cost=cost)
+    for each in hits:
+        if _mends(runs, number, each.code):
+            return replace(repair, edit=each.said(), cost=each.cost)
     return repair
 
 
@@ -236,11 +266,11 @@ def tried_edits(
     expression, trail = places[number].expression, trails.get((number, ()))
     if expression is None or trail is None:
         return None
-    for cost, changed, code in _all(expression, trail.scope, unused, most):
+    for each in changes(expression, trail.scope, unused, most):
         if not runs.left():
             return None
-        if _mends(runs, number, code):
-            return before + _said(changed), cost
+        if _mends(runs, number, each.code):
+            return before + each.said(), each.cost
     return None
 
 
@@ -251,24 +281,8 @@ def _added(places: Sequence[Place], number: int) -> int | None:
     return number - 1 if before.added and (before.file, before.line) == (place.file, place.line) else None
 
 
-def _all(expression: ast.expr, scope: Sequence[str], unused: frozenset[str], most: float) -> list[tuple[float, ast.expr, Any]]:
-    made = [(cost, changed, _compiled(changed)) for cost, changed in changes(expression, scope, unused) if cost <= most]
-    return sorted((each for each in made if each[2] is not None), key=lambda each: each[0])
-
-
 def _mends(runs: Runs, number: int, code: Any) -> bool:
     return runs.right(runs.watch(number, lambda _, space, names: eval(code, {**space, NUMPY: np}, names)))
-
-
-def _said(expression: ast.expr) -> str:
-    return ast.unparse(expression).replace(NUMPY, "np")
-
-
-def _compiled(expression: ast.expr) -> Any:
-    try:
-        return compile(ast.fix_missing_locations(ast.Expression(expression)), "<change>", "eval")
-    except (SyntaxError, ValueError, TypeError):
-        return None
 
 
 def _evaluated(code: Any, space: dict[str, Any], names: dict[str, Any]) -> Array | None:

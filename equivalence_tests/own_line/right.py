@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,11 +24,24 @@ BLENDS = 1_500
 
 @dataclass(frozen=True)
 class Right:
-    """A value with the name that it is told by. `backward` tells a gradient's line from the forward's."""
+    """A value with the name that it is told by."""
 
     name: str
     value: Array
     rank: int
+
+    @functools.cached_property
+    def narrow(self) -> Array:
+        return narrowed(self.value)
+
+
+def narrowed(value: Array) -> Array:
+    """Without axes of length 1, and without those along which it only repeats itself."""
+    narrow = np.asarray(value).squeeze()
+    for axis in reversed(range(narrow.ndim)):
+        if narrow.shape[axis] > 1 and narrow.size > narrow.shape[axis] and bool((narrow == narrow.take([0], axis)).all()):
+            narrow = narrow.take(0, axis)
+    return narrow
 
 
 def lines(op: Op, case: Case) -> list[Right]:
@@ -284,7 +298,7 @@ def _merged(op: Op, Z: Array) -> Array:
 
 def blends(known: list[Right]) -> Iterator[Right]:
     """One operation on one or two of the lines: what a wrong line may hold, and right code of a style not foreseen."""
-    small = [each for each in known if each.value.dtype.kind == "f" and each.value.size <= 2_000]
+    small = [each for each in known if each.value.dtype.kind == "f" and each.value.size <= 700]
     count = 0
     for each in small:
         for axis in range(-each.value.ndim, 0):

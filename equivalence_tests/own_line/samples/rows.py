@@ -227,7 +227,7 @@ def cross_entropy_backward(dloss, cache):
             ("dlogits[np.arange(len(safe)), safe] -= 1.0", "dlogits[np.arange(len(safe)), safe] += 1.0"),
             ("dlogits *= float(dloss) / M", "dlogits *= float(dloss)"),
             ("dlogits *= float(dloss) / M", "dlogits *= float(dloss) / len(safe)"),
-            ("dlogits[~counted] = 0.0", "pass"),
+            ("dlogits[~counted] = 0.0", "dlogits[counted] *= 1.0"),
             ("M = counted.sum()", "M = t.size"),
             ("loss = -(picked * counted).sum() / M", "loss = (picked * counted).sum() / M"),
             ("loss = -(picked * counted).sum() / M", "loss = -picked.sum() / M"),
