@@ -66,6 +66,7 @@ class Candidate:
     beside: str  # the name of the backward that stands beside it, if it was found there
     sizes: dict[str, int]  # that a module's own parameters fix
     convention: Convention = Convention()
+    functions: tuple[Any, ...] = ()  # the user's own, as they came: where their source is looked for
 
     @property
     def row(self) -> Op:
@@ -147,7 +148,7 @@ def adapt(
         if option not in options_of(op):
             raise ValueError(f"--without: {like} has no option {option!r}, {nearest(option, options_of(op))}")
     label = label or getattr(function, "__name__", type(function).__name__)
-    framework = _framework_of(function)
+    framework, own = _framework_of(function), function
     if convention.lead is not None and like not in PATTERNS:
         raise ValueError(f"--lead: {like} has no leading axes to choose")
     if convention.layout != "any" and like not in ("attention", "simple_attention", "attention_stages"):
@@ -193,6 +194,7 @@ def adapt(
         beside=beside,
         sizes=sizes,
         convention=convention,
+        functions=tuple(each for each in (own, backward) if each is not None),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import traceback
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,20 +15,28 @@ from equivalence_tests.arithmetic import Array
 from equivalence_tests.candidate import Candidate
 from equivalence_tests.cases import Case
 from equivalence_tests.findings import Finding
-from equivalence_tests.implementations import NotOffered
+from equivalence_tests.implementations import Answer, NotOffered, one_line
 from equivalence_tests.laws.patterns import PATTERNS, shape_of
-from equivalence_tests.observe import observe
+from equivalence_tests.observe import Observation, observe
+from equivalence_tests.own_line import arising
 from equivalence_tests.own_line.matching import Match, Matcher
 from equivalence_tests.own_line.places import Place, files_of, instrumented
 from equivalence_tests.own_line.recording import Hook, Key, Runs, TooMuch, Trail
 from equivalence_tests.own_line.repairing import Rights, search
-from equivalence_tests.own_line.right import blends, constants, lines, styles
+from equivalence_tests.own_line.right import BLEND, blends, constants, lines, styles
 
 SECONDS = 5.0
+TOLD = 3  # names that are said to agree
 
 
 @dataclass(frozen=True)
 class OwnLine:
+    """A line of the user's file: what stands there, what belongs there, and what it reads that agrees, with its lines.
+
+    `code` is "own_line", or that of what arises there: own_line_nan, own_line_inf, own_line_dtype, own_line_digits,
+    own_line_raises. `sure` is False where another line could be the wrong one as well.
+    """
+
     file: str
     line: int
     text: str
@@ -39,53 +48,123 @@ class OwnLine:
 
     def finding(self) -> Finding:
         agree = ", ".join(f"{name} ({line})" for name, line in self.explained)
-        numbers = {"file": self.file, "line": self.line, "text": self.text, "agree": agree, "belongs": self.belongs, "stands": self.stands}
-        return Finding(self.code, numbers=numbers, sure=self.sure)
+        code = self.code
+        if code == "own_line":
+            code += ("_stands" if self.stands else "") + ("_agree" if agree else "")
+        numbers = {"file": self.file, "line": self.line, "text": self.text, "agree": agree}
+        numbers |= {"belongs": self.belongs, "stands": self.stands}
+        return Finding(code, numbers=numbers, sure=self.sure)
 
 
-def place(functions: Sequence[Any], candidate: Candidate, cases: Sequence[tuple[Case, str]], seconds: float = SECONDS, told: Any = None) -> OwnLine | None:
-    files = files_of(functions)
-    if not files or not cases:
+def place(candidate: Candidate, seen: Sequence[Observation] = (), seconds: float = SECONDS, told: Any = None) -> OwnLine | None:
+    """The line in which the mistake of a candidate is, or None: of what is no Python, of what is right, and where no line
+    is proved to be the wrong one. `seen` are wrong observations, for a mistake that shows in hard cases alone."""
+    files = files_of(candidate.functions)
+    if not files or candidate.framework not in ("numpy", "torch"):
         return None
+    until = time.monotonic() + seconds
+    cases = failing_cases(candidate) or [(each.case, each.dtype) for each in _smallest(seen)]
     hook = Hook()
     with instrumented(files, hook) as places:
         hook.places = places
-        until = time.monotonic() + seconds
         for number, (case, dtype) in enumerate(cases):
             share = (until - time.monotonic()) / (len(cases) - number)
-            runs = Runs(candidate, case, dtype, hook, time.monotonic() + share)
-            found = _searched(runs, places, told)
+            found = _searched(Runs(candidate, case, dtype, hook, time.monotonic() + share), places, told)
             if found:
                 return found
     return None
 
 
+def _smallest(seen: Sequence[Observation]) -> list[Observation]:
+    """A few wrong observations, the smallest first, those of the widest dtype before the others."""
+    wrong = [each for each in seen if each.wrong]
+
+    def size(each: Observation) -> tuple[bool, int]:
+        return each.dtype != "float64", sum(np.size(x) for x in each.case.operands.values())
+
+    return sorted(wrong, key=size)[:3]
+
+
 def _searched(runs: Runs, places: list[Place], told: Any) -> OwnLine | None:
-    op, case = runs.candidate.row, runs.case
+    if runs.candidate.kind == "autograd" and not any(each.function.endswith("backward") for each in places):
+        runs.judged = tuple(name for name in runs.judged if name in runs.candidate.op.outputs)
     try:
         answer, trails = runs.record()
     except TooMuch:
         return None
-    if answer is None or not runs.wrong(answer) or not trails:
+    if answer is None:
+        return _raised(runs, places)
+    if not runs.wrong(answer) or not trails:
         return None
+    arising = _arising(runs, places, trails, answer)
+    if arising:
+        return arising
+    case, op = runs.case, runs.candidate.row
     known = lines(op, case)
     known += styles(op, case, known)
     mixed = list(blends(known))
     matcher = Matcher([*known, *mixed], runs.dtype)
-    was: dict[Key, Match | None] = {}
-    for key, trail in trails.items():
-        value = trail.stacked()
-        was[key] = matcher.match(value) if value is not None else None
-        if was[key] is None and len(trail.values) > 1:
-            was[key] = matcher.match(trail.values[-1])
+    was = {key: _match(matcher, trail) for key, trail in trails.items()}
     repairs = search(runs, places, trails, was, Rights(known, mixed, constants(op, case)))
     if told is not None:
         told(runs, places, trails, was, repairs)
     if not repairs:
         return None
-    best = min(repairs, key=lambda r: (round(r.score(places[r.key[0]], runs.judged), 3), trails[r.key].order))
-    at = places[best.key[0]]
-    return OwnLine(Path(at.file).name, at.line, at.text, "own_line", (), best.name, best.was.name if best.was else "")
+    ranked = sorted(repairs, key=lambda r: (round(r.score(places[r.key[0]], runs.judged), 3), trails[r.key].order))
+    best, place = ranked[0], places[ranked[0].key[0]]
+    others = [r for r in ranked[1:] if places[r.key[0]].line != place.line]
+    sure = not others or others[0].score(places[others[0].key[0]], runs.judged) > best.score(place, runs.judged) + DOUBT
+    agree = _agreeing(places, trails, matcher, best.key)
+    stands = best.was.name if best.was and best.was.name != best.belongs else ""
+    return OwnLine(Path(place.file).name, place.line, place.text, "own_line", agree, best.belongs, stands, sure)
+
+
+DOUBT = 0.2  # between the scores of two lines: either could be the wrong one
+
+
+def _match(matcher: Matcher, trail: Trail) -> Match | None:
+    value = trail.stacked()
+    found = matcher.match(value) if value is not None else None
+    return matcher.match(trail.values[-1]) if found is None and len(trail.values) > 1 else found
+
+
+def _raised(runs: Runs, places: list[Place]) -> OwnLine | None:
+    """The line of the user's files that raised, or called what raised."""
+    files = {each.file for each in places}
+    frames = traceback.extract_tb(runs.raised.__traceback__) if runs.raised is not None else []
+    own = [frame for frame in frames if frame.filename in files and frame.lineno]
+    if not own or runs.raised is None:
+        return None
+    line, text = own[-1].lineno or 0, (own[-1].line or "").strip()
+    return OwnLine(Path(own[-1].filename).name, line, text, "own_line_raises", stands=one_line(runs.raised)[:120])
+
+
+def _arising(runs: Runs, places: list[Place], trails: dict[Key, Trail], answer: Answer) -> OwnLine | None:
+    found = arising.other_dtype(runs, trails, answer)
+    code = "own_line_dtype"
+    if found is None and arising.is_not_finite(runs, answer):
+        found = arising.not_finite(runs, places, trails, answer)
+        code = "own_line_nan" if found is not None and not found.then else "own_line_inf"
+    elif found is None:
+        found, code = arising.lost_digits(runs, trails), "own_line_digits"
+    if found is None:
+        return None
+    at = places[found.key[0]]
+    stands = "-inf" if found.what == "inf" and not np.isposinf(trails[found.key].stacked()).any() else found.what
+    return OwnLine(Path(at.file).name, at.line, at.text, code, belongs=str(found.then or runs.dtype), stands=stands)
+
+
+def _agreeing(
+    places: list[Place], trails: dict[Key, Trail], matcher: Matcher, key: Key
+) -> tuple[tuple[str, int], ...]:
+    """What the statement reads that is right, with the line that bound it."""
+    trail, found = trails[key], dict[str, int]()
+    for name, value in trail.reads.items():
+        match = matcher.match(value) if value.ndim and value.dtype.kind == "f" else None
+        bound = [places[k[0]].line for k, t in trails.items() if places[k[0]].name == name and t.order < trail.order]
+        if bound and match is not None and match.right.rank < BLEND:
+            found[name] = bound[-1]
+    return tuple(found.items())[:TOLD]
 
 
 LETTERS = {"n": 3, "m": 5, "d": 4, "c": 6, "e": 7, "k": 8, "v": 9, "H": 5, "Hc": 30}  # pairwise different

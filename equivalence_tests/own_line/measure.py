@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from equivalence_tests.candidate import adapt
-from equivalence_tests.own_line import OwnLine, failing_cases, place
+from equivalence_tests.own_line import OwnLine, place
 from equivalence_tests.own_line.samples import Sample, attentions, others, rows
 
 SAMPLES: tuple[Sample, ...] = (*rows.SAMPLES, *attentions.SAMPLES, *others.SAMPLES)
@@ -47,8 +47,7 @@ def one(sample: Sample, number: int, told: Any = None, seconds: float | None = N
     candidate = adapt(functions[0], sample.like, backward=functions[1], without=sample.without)
     began = time.monotonic()
     with np.errstate(all="ignore"):
-        cases = failing_cases(candidate)
-        found = place(functions, candidate, cases, told=told)
+        found = place(candidate, told=told)
     return Placed(sample, number, line, found, time.monotonic() - began)
 
 

@@ -38,6 +38,7 @@ class Trail:
     reads: dict[str, Array] = field(default_factory=dict)
     scope: tuple[str, ...] = ()  # the names of all numbers and arrays at hand
     order: int = 0
+    orders: list[int] = field(default_factory=list)
     broken: bool = False  # too many, or too large
 
     def stacked(self) -> Array | None:
@@ -107,6 +108,7 @@ class Hook:
                 trail.broken = True
                 continue
             trail.values.append(array)
+            trail.orders.append(self.events)
             trail.kinds.append(kind_of(leaf))
             trail.dtypes.append(dtype_of(leaf))
 

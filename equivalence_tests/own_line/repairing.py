@@ -34,6 +34,11 @@ class Repair:
     edit: str = ""
     cost: float = 2.0
 
+    @property
+    def belongs(self) -> str:
+        """What is told: the changed statement where there is one, else the line of the formula."""
+        return self.edit or self.name
+
     def score(self, place: Place, judged: Sequence[str]) -> float:
         """The lower, the likelier it is that the mistake is here and not in a line before or behind it."""
         as_good = rank_of(self.was) <= self.rank
