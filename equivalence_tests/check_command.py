@@ -97,6 +97,7 @@ def _parser() -> Parser:
         "--without", default="", metavar="OPTIONS", help="options that it is not to be given: bias,scale"
     )
     parser.add_argument("--strict", action="store_true", help="bad input must be refused, empty axes taken, as here")
+    parser.add_argument("--no-trace", action="store_true", help="look for no line of your own file")
     laws = parser.add_argument_group("without a reference", "for an op that the table does not know")
     laws.add_argument("--laws-only", action="store_true", help="its gradient against its own forward, and laws")
     laws.add_argument("--shapes", metavar="SHAPES", help="of its operands, by letter: 'X: ... n d; W: k d; ids: n < v'")
@@ -177,6 +178,7 @@ def _request(parser: Parser, given: argparse.Namespace) -> dict[str, Any]:
             "dtypes": [given.dtype] if given.dtype else None,
             "sizes": _sizes(parser, given.sizes),
             "strict": given.strict,
+            "trace": not given.no_trace,
         },
     }
 

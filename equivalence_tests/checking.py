@@ -70,6 +70,7 @@ class Settings:
     sizes: dict[str, int] = field(default_factory=dict)
     seconds: float = 40.0
     strict: bool = False  # hold it to what the contract asks of the reference alone, too
+    trace: bool = True  # say in which line of the user's own file the mistake is
 
 
 Watch = Callable[[str], None]
@@ -138,6 +139,11 @@ class _Examination:
         failed = bool(wrong or behaviour.what or [law for law in broken if law[0] not in self._edges()] or again)
         findings = self._explained(wrong, behaviour.what, broken, again) if failed else []
         counterexample = self._shrunk(wrong[0]) if wrong else None
+        if wrong and self.settings.trace:
+            from equivalence_tests import own_line  # and with it the diagnosis
+
+            self.watch("the user's own line")
+            findings[1:1] = own_line.finding_of(self.candidate, [*([counterexample] if counterexample else []), *wrong])
         return Report(
             candidate=self.candidate.label,
             like=self.op.name,
@@ -452,17 +458,18 @@ def check(
     lead: int | None = None,
     without: Sequence[str] = (),
     strict: bool = False,
+    trace: bool = True,
 ) -> Report:
     """Hold a function against the op `like` of the table: `report.passed`, `report.findings`, `str(report)`.
 
     `function` is a forward, NumPy's or torch's, a module or an autograd.Function; `backward` a function of (dY, cache) or
-    of (dY, *inputs); `strict` asks for what only the reference promises too: that bad input is refused. ValueError, one
-    line, if its signature fits no call of the op. It runs in this process: a candidate that may hang or end it is better
-    checked by `gemelos check`.
+    of (dY, *inputs); `strict` asks for what only the reference promises too: that bad input is refused; without `trace`
+    no line of the user's own file is looked for. ValueError, one line, if its signature fits no call of the op. It runs in
+    this process: a candidate that may hang or end it is better checked by `gemelos check`.
     """
     convention = Convention(layout, mask_true, lead)
     candidate = adapt(function, like, backward=backward, device=device, convention=convention, without=tuple(without))
-    settings = Settings(cases, seed, (dtype,) if dtype else None, dict(sizes or {}), strict=strict)
+    settings = Settings(cases, seed, (dtype,) if dtype else None, dict(sizes or {}), strict=strict, trace=trace)
     return examine(candidate, settings)
 
 

@@ -529,4 +529,55 @@ SENTENCES: dict[str, Sentence] = {
         "{tensor} is wrong only in cases with {feature} (all {cases} wrong cases; {right} without it are right)",
         "{tensor} solo falla en casos con {feature} (los {cases} incorrectos; {right} sin ello son correctos)",
     ),
+    # The line of the user's own file.
+    "own_line": Sentence(
+        "value",
+        "{file}:{line}: `{text}` is the line; `{belongs}` belongs there",
+        "{file}:{line}: la línea es `{text}`; ahí va `{belongs}`",
+    ),
+    "own_line_stands": Sentence(
+        "value",
+        "{file}:{line}: `{text}` is {stands}, where `{belongs}` belongs",
+        "{file}:{line}: `{text}` es {stands}, donde va `{belongs}`",
+    ),
+    "own_line_agree": Sentence(
+        "value",
+        "{file}:{line}: `{text}` is the line; `{belongs}` belongs there; what it reads agrees (by line): {agree}",
+        "{file}:{line}: la línea es `{text}`; ahí va `{belongs}`; lo que lee coincide (por línea): {agree}",
+    ),
+    "own_line_stands_agree": Sentence(
+        "value",
+        "{file}:{line}: `{text}` is {stands}, where `{belongs}` belongs; what it reads agrees (by line): {agree}",
+        "{file}:{line}: `{text}` es {stands}, donde va `{belongs}`; lo que lee coincide (por línea): {agree}",
+    ),
+    "own_line_look": Sentence(
+        "value",
+        "{file}:{line}: `{text}` is the first line whose value is not the right one",
+        "{file}:{line}: `{text}` es la primera línea cuyo valor no es el correcto",
+    ),
+    "own_line_nan": Sentence(
+        "special",
+        "{file}:{line}: `{text}` is where the first {stands} arises",
+        "{file}:{line}: en `{text}` surge el primer {stands}",
+    ),
+    "own_line_inf": Sentence(
+        "special",
+        "{file}:{line}: `{text}` is where the first {stands} arises; from it comes the first nan, in line {belongs}",
+        "{file}:{line}: en `{text}` surge el primer {stands}; de él viene el primer nan, en la línea {belongs}",
+    ),
+    "own_line_dtype": Sentence(
+        "dtype",
+        "{file}:{line}: `{text}` is where {stands} arises; {belongs} went in",
+        "{file}:{line}: en `{text}` surge {stands}; entró {belongs}",
+    ),
+    "own_line_digits": Sentence(
+        "precision",
+        "{file}:{line}: `{text}` is where digits are lost: with this value in more precise arithmetic the answer is right",
+        "{file}:{line}: en `{text}` se pierden cifras: con este valor en aritmética más precisa la respuesta es correcta",
+    ),
+    "own_line_raises": Sentence(
+        "special",
+        "{file}:{line}: `{text}` raises {stands}",
+        "{file}:{line}: `{text}` lanza {stands}",
+    ),
 }

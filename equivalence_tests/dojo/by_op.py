@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -109,7 +111,7 @@ def judged(
     library: Collection[Mistake] | None = None,
 ) -> Verdict:
     """Passed, or wrong with the findings and the smallest counterexample."""
-    report = examine(candidate, Settings(CASES, dtypes=("float64",), seconds=SECONDS), watch, library)
+    report = examine(candidate, Settings(CASES, dtypes=("float64",), seconds=SECONDS, trace=False), watch, library)
     if report.passed:
         watch("diagnosis: laws")
         found = more_laws.findings(candidate, library)
@@ -134,6 +136,15 @@ def judged(
         cases=report.cases,
         seconds=report.seconds,
     )
+
+
+def with_own_line(verdict: Verdict, kata: Kata, functions: dict[str, Callable[..., Any]]) -> Verdict:
+    """The same verdict with the line of the learner's file in which the mistake is, but not what belongs there."""
+    from equivalence_tests import own_line
+
+    plain = candidate_of(kata, {name: inspect.unwrap(function) for name, function in functions.items()})
+    found = [own_line.without_answer(each) for each in own_line.finding_of(plain, ())]
+    return replace(verdict, findings=(*verdict.findings[:1], *found, *verdict.findings[1:]))
 
 
 def _broken_rows(report: Report) -> list[Finding]:

@@ -54,14 +54,15 @@ RIGHT_BUT = ("steps", "holds", "statements", "unwritten", "unchanged")
 def _show_where(verdict: Verdict, console: Console, language: str) -> None:
     if verdict.formula:
         say(f"{word('formula', language)}: {verdict.formula[language]}", console, 2, "cyan")
-    rest = [each for each in verdict.findings[1:] if each.code not in SILENT][:SUPPORT]
+    own = [each for each in verdict.findings[1:] if each.code.startswith("own_line")]
+    rest = [each for each in verdict.findings[1:] if each.code not in SILENT and each not in own][:SUPPORT]
     worst = [each for each in verdict.findings if each.code == "worst_element"][-1:]
     if verdict.findings and verdict.findings[0].code == "known_mistake":
         first = verdict.findings[0]
         place = first.tensor if first.stage in ("", first.tensor) else f"{first.tensor} ({first.stage})"
         console.print(Text(f"  {word('where', language)}: {place}"))
         rest = []
-    for each in (*rest, *worst):
+    for each in (*own, *rest, *worst):
         if each is not verdict.findings[0]:
             say(said(each, language), console, 2)
 

@@ -167,6 +167,22 @@ def _agreeing(
     return tuple(found.items())[:TOLD]
 
 
+def finding_of(candidate: Candidate, wrong: Sequence[Observation]) -> list[Finding]:
+    """What is said of the line, if one is found. A defect of the search is no reason to lose a report."""
+    try:
+        found = place(candidate, wrong)
+    except Exception:
+        return []
+    return [found.finding()] if found else []
+
+
+def without_answer(finding: Finding) -> Finding:
+    """The same line, without what belongs there: for those who are to find it themselves."""
+    kept = {name: finding.numbers[name] for name in ("file", "line", "text")}
+    proved = finding.code in ("own_line", "own_line_agree", "own_line_stands", "own_line_stands_agree")
+    return Finding("own_line_look", numbers=kept, sure=finding.sure) if proved else finding
+
+
 LETTERS = {"n": 3, "m": 5, "d": 4, "c": 6, "e": 7, "k": 8, "v": 9, "H": 5, "Hc": 30}  # pairwise different
 P = 0.3
 

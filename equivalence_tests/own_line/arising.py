@@ -54,7 +54,9 @@ def _first_nan(places: list[Place], trails: dict[Key, Trail], behind: Key) -> in
 
 def _finite(value: Any, _: int) -> Any:
     numbers = as_array(value)
-    return value if numbers is None else like(value, np.where(np.isfinite(numbers), numbers, 0.0))
+    if numbers is None:
+        return value
+    return like(value, np.where(np.isfinite(numbers), numbers, np.isposinf(numbers)))  # 1 for an infinity, 0 for NaN
 
 
 def _lost(runs: Runs, answer: Answer) -> set[str]:

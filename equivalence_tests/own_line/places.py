@@ -24,7 +24,7 @@ from typing import Any
 
 HOOK = "__gemelos_value__"
 TEXT_LENGTH = 90  # characters of a statement that are shown
-OURS = ("reference_numpy", "torch_impl")  # never the user's own line
+OURS = ("reference_numpy", "torch_impl", "equivalence_tests")  # never the user's own line, but for tests
 SHADOWED = ("torch._dynamo", "torch.jit", "numba", "jax")  # what compiles a function runs another code than its own
 
 
@@ -250,6 +250,9 @@ def _is_users(file: str) -> bool:
     path = Path(file)
     installed = [Path(x) for x in (*site.getsitepackages(), sysconfig.get_path("stdlib"), site.getusersitepackages())]
     ours = [Path(p) for name in OURS if name in sys.modules for p in sys.modules[name].__path__]
+    tests = [Path(p) / "tests" for p in sys.modules["equivalence_tests"].__path__]
+    if any(path.is_relative_to(folder) for folder in tests):
+        return True
     return not any(path.is_relative_to(folder) for folder in (*installed, *ours))
 
 

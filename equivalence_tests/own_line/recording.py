@@ -23,6 +23,7 @@ from equivalence_tests.own_line.places import Place
 
 EVENTS = 20_000  # values of one run
 LARGEST = 100_000  # elements of an array that is kept
+ONE_RUN = 1.0  # seconds
 REPEATS = 600  # values that one place is followed through
 
 Key = tuple[int, tuple[int | str, ...]]  # a place, and which part of a nest of tuples, lists and dicts
@@ -54,6 +55,10 @@ class TooMuch(Exception):
     """The run has more values than are followed."""
 
 
+class TooLong(BaseException):
+    """The run takes too long: another value may have made a loop endless."""
+
+
 class Hook:
     """What the rewritten statements call. It either records, or puts other values in the place of what they bound."""
 
@@ -69,6 +74,8 @@ class Hook:
         self.alive: list[Any] = []  # so that no identity is given to another array
 
     def __call__(self, number: int, value: Any) -> Any:
+        if time.monotonic() > self.until:
+            raise TooLong
         if self.recording:
             self._record(number, value)
             return value
@@ -273,6 +280,7 @@ class Runs:
     def _run(self, dtype: str) -> Answer | None:
         self.count += 1
         self.raised = None
+        self.hook.until = time.monotonic() + ONE_RUN
         try:
             with warnings.catch_warnings(), np.errstate(all="ignore"), redirect_stdout(StringIO()), redirect_stderr(StringIO()):
                 warnings.simplefilter("ignore")
