@@ -20,10 +20,13 @@ from equivalence_tests.laws.patterns import PATTERNS, shape_of
 from equivalence_tests.observe import Observation, observe
 from equivalence_tests.own_line import arising
 from equivalence_tests.own_line.matching import Match, Matcher
-from equivalence_tests.own_line.places import Place, files_of, instrumented
-from equivalence_tests.own_line.recording import Hook, Key, Runs, TooMuch, Trail
+from equivalence_tests.own_line.places import Place, instrumented
+from equivalence_tests.own_line.recording import Hook, Key, TooMuch, Trail
 from equivalence_tests.own_line.repairing import Rights, search
-from equivalence_tests.own_line.right import BLEND, blends, constants, lines, styles
+from equivalence_tests.own_line.right import BLEND, blends, constants, lines
+from equivalence_tests.own_line.runs import Runs
+from equivalence_tests.own_line.sources import files_of
+from equivalence_tests.own_line.styles import styles
 
 SECONDS = 5.0
 TOLD = 3  # names that are said to agree
@@ -56,7 +59,9 @@ class OwnLine:
         return Finding(code, numbers=numbers, sure=self.sure)
 
 
-def place(candidate: Candidate, seen: Sequence[Observation] = (), seconds: float = SECONDS, told: Any = None) -> OwnLine | None:
+def place(
+    candidate: Candidate, seen: Sequence[Observation] = (), seconds: float = SECONDS, told: Any = None
+) -> OwnLine | None:
     """The line in which the mistake of a candidate is, or None: of what is no Python, of what is right, and where no line
     is proved to be the wrong one. `seen` are wrong observations, for a mistake that shows in hard cases alone."""
     files = files_of(candidate.functions)
@@ -154,9 +159,7 @@ def _arising(runs: Runs, places: list[Place], trails: dict[Key, Trail], answer: 
     return OwnLine(Path(at.file).name, at.line, at.text, code, belongs=str(found.then or runs.dtype), stands=stands)
 
 
-def _agreeing(
-    places: list[Place], trails: dict[Key, Trail], matcher: Matcher, key: Key
-) -> tuple[tuple[str, int], ...]:
+def _agreeing(places: list[Place], trails: dict[Key, Trail], matcher: Matcher, key: Key) -> tuple[tuple[str, int], ...]:
     """What the statement reads that is right, with the line that bound it."""
     trail, found = trails[key], dict[str, int]()
     for name, value in trail.reads.items():

@@ -9,7 +9,8 @@ import numpy as np
 
 from equivalence_tests.implementations import Answer, NotOffered
 from equivalence_tests.own_line.places import Place
-from equivalence_tests.own_line.recording import Key, Runs, TooMuch, Trail, as_array, is_tensor, like
+from equivalence_tests.own_line.recording import Key, TooMuch, Trail, as_array, is_tensor, like
+from equivalence_tests.own_line.runs import Runs
 
 HIGHER = {"float16": "float32", "bfloat16": "float32", "float32": "float64", "float64": "longdouble"}
 
@@ -116,7 +117,9 @@ def lost_digits(runs: Runs, trails: dict[Key, Trail]) -> Arising | None:
         if other is None or [v.shape for v in other.values] != [v.shape for v in trail.values] or trail.broken:
             continue
         values = other.values
-        if values[0].dtype.kind == "f" and runs.right(runs.answer({key: lambda v, i, values=values: like(v, values[i])})):
+        if values[0].dtype.kind == "f" and runs.right(
+            runs.answer({key: lambda v, i, values=values: like(v, values[i])})
+        ):
             return Arising(key, "digits")
     return None
 

@@ -169,7 +169,15 @@ def _call(node: ast.Call) -> Iterator[Change]:
         for name in REDUCTIONS:
             if name != node.func.attr:
                 yield SIMPLE, ast.Call(ast.Attribute(node.func.value, name, ast.Load()), node.args, node.keywords)
-    if isinstance(node.func, ast.Attribute) and node.func.attr in ("exp2", "expm1", "exp", "log2", "log10", "log1p", "log"):
+    if isinstance(node.func, ast.Attribute) and node.func.attr in (
+        "exp2",
+        "expm1",
+        "exp",
+        "log2",
+        "log10",
+        "log1p",
+        "log",
+    ):
         for name in ("exp", "log"):
             if name != node.func.attr:
                 yield SIMPLE, ast.Call(ast.Attribute(node.func.value, name, ast.Load()), node.args, node.keywords)
@@ -182,7 +190,13 @@ def _call(node: ast.Call) -> Iterator[Change]:
         elif place is not None and axis is not None:
             args = [ast.Constant(axis) if i == place else a for i, a in enumerate(node.args)]
             yield SIMPLE, ast.Call(node.func, args, node.keywords)
-    if isinstance(node.func, ast.Attribute) and node.func.attr in REDUCTIONS and not axes and place is None and not node.args:
+    if (
+        isinstance(node.func, ast.Attribute)
+        and node.func.attr in REDUCTIONS
+        and not axes
+        and place is None
+        and not node.args
+    ):
         for axis in (-1, 0, 1, -2):
             keywords = [ast.keyword("axis", ast.Constant(axis)), ast.keyword("keepdims", ast.Constant(True))]
             yield SIMPLE, ast.Call(node.func, [], keywords)

@@ -38,7 +38,9 @@ class Matcher:
         self.by_size: dict[int, tuple[list[tuple[Right, tuple[int, ...]]], Array]] = {}
         grouped: dict[int, list[tuple[Right, Array]]] = {}
         for right in values:
-            for turned in turns(right.value) if right.rank < BLEND else (right.value.squeeze(), right.value.T.squeeze()):
+            for turned in (
+                turns(right.value) if right.rank < BLEND else (right.value.squeeze(), right.value.T.squeeze())
+            ):
                 grouped.setdefault(right.value.size, []).append((right, turned))
         for size, found in grouped.items():
             self.by_size[size] = [(r, t.shape) for r, t in found], np.stack([t.ravel() for _, t in found])

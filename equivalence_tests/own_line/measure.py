@@ -69,9 +69,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         right += placed.right
         slowest = max(slowest, placed.seconds)
         if not placed.right:
-            old, new = placed.sample.changes[placed.number]
-            where = f"line {placed.found.line}: {placed.found.text} [{placed.found.belongs}]" if placed.found else "nothing"
-            print(f"{placed.sample.name} {placed.number}: line {placed.line}: {new}\n    {where} ({placed.seconds:.1f} s)", flush=True)
+            _, new = placed.sample.changes[placed.number]
+            where = (
+                f"line {placed.found.line}: {placed.found.text} [{placed.found.belongs}]" if placed.found else "nothing"
+            )
+            print(
+                f"{placed.sample.name} {placed.number}: line {placed.line}: {new}\n    {where} ({placed.seconds:.1f} s)",
+                flush=True,
+            )
     print(f"{right} of {count} placed at the line that was changed, the slowest in {slowest:.1f} s")
     return 0 if right >= 0.9 * count else 1
 

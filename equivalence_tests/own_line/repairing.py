@@ -2,56 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from equivalence_tests.arithmetic import Array
-from equivalence_tests.own_line.edits import NUMPY, SIMPLE, Changed, changes
-from equivalence_tests.own_line.matching import Match, Matcher, compatible, turns
+from equivalence_tests.own_line.edits import SIMPLE
+from equivalence_tests.own_line.matching import Match, compatible, turns
 from equivalence_tests.own_line.places import Place
-from equivalence_tests.own_line.recording import Key, Runs, Trail, as_array, is_tensor, like
+from equivalence_tests.own_line.recording import Key, Trail, as_array, is_tensor, like
+from equivalence_tests.own_line.repair import Put, Repair, rank_of
+from equivalence_tests.own_line.rewording import edited, place_added, tried_edits, unused_names
 from equivalence_tests.own_line.right import BLEND, LINE, STYLE, Right
+from equivalence_tests.own_line.runs import Runs
 
 NEAR = 1e-7
-Put = Callable[[Any, int], Any]
-
-
-@dataclass(frozen=True)
-class Repair:
-    """A statement's value that would have to be another: `name` is what belongs there, `was` what stands there.
-
-    `edit` is a small change of the statement that gives it, `cost` how small.
-    """
-
-    key: Key
-    name: str
-    rank: int
-    was: Match | None
-    put: Put
-    edit: str = ""
-    cost: float = 2.0
-
-    @property
-    def belongs(self) -> str:
-        """What is told: the changed statement where there is one, else the line of the formula."""
-        return self.edit or self.name
-
-    def score(self, place: Place, judged: Sequence[str]) -> float:
-        """The lower, the likelier it is that the mistake is here and not in a line before or behind it."""
-        as_good = rank_of(self.was) <= self.rank
-        named = _letters(place.name)
-        stands = rank_of(self.was) == LINE and self.was is not None
-        called = 0.5 * (stands and self.rank == LINE and named == _letters(self.name))  # it is called dOmega, and holds dS
-        already = 1.0 * (self.was is not None and stands and named == _letters(self.was.name))
-        answer = 0.3 * (self.name in judged and not self.edit)  # that an answer would be right if it were right tells nothing
-        return self.cost + (0.25 if self.edit else 1.5) * as_good - called + already + answer
-
-
-def _letters(name: str) -> str:
-    return "".join(x for x in name.rpartition(".")[2].lower() if x.isalnum())
 
 
 @dataclass(frozen=True)
@@ -71,7 +38,11 @@ def search(
     lines = [each for each in rights.known if each.rank == LINE]
     keys = [key for key, trail in trails.items() if not trail.broken and not places[key[0]].added]
     keys = sorted(_within(runs, trails, keys), key=lambda key: (rank_of(was[key]) <= STYLE, trails[key].order))
-    for values, reshaping, blended in ((rights.known, False, False), (lines, True, False), (rights.blends, False, True)):
+    for values, reshaping, blended in (
+        (rights.known, False, False),
+        (lines, True, False),
+        (rights.blends, False, True),
+    ):
         first = min((trails[key].order for key in found), default=None)
         for key in keys:
             later = first is not None and trails[key].order > first
@@ -83,12 +54,12 @@ def search(
                 break
     repairs = list(found.values())
     first = min((trails[key].order for key in found), default=None)
-    unused = _unused(places)
+    unused = unused_names(places)
     for key in keys:  # of a style that is not foreseen, no value is known that belongs there
         earlier = first is None or trails[key].order < first
         if key[1] or not earlier or rank_of(was[key]) <= STYLE or key in found or places[key[0]].stored:
             continue
-        number = key[0] if _added(places, key[0]) is None else key[0] - 1
+        number = key[0] if place_added(places, key[0]) is None else key[0] - 1
         tried = tried_edits(runs, places, trails, number, unused, SIMPLE)
         if tried:
             repairs.append(Repair(key, tried[0], BLEND, was[key], constant(0.0), *tried))
@@ -135,7 +106,9 @@ def of_trail(
             for name, number in numbers.items():
                 if not runs.left():
                     return
-                if _close(float(whole.reshape(())), number) or (trail.dtypes[0] == "python int" and (number % 1 or number < 1)):
+                if _close(float(whole.reshape(())), number) or (
+                    trail.dtypes[0] == "python int" and (number % 1 or number < 1)
+                ):
                     continue
                 if runs.right(runs.answer({key: constant(number)})):
                     yield name, LINE, constant(number)
@@ -208,101 +181,3 @@ def _fitted(value: Any, numbers: Array) -> Any:
 
 def _close(one: float, other: float) -> bool:
     return abs(one - other) <= NEAR * max(abs(one), abs(other))
-
-
-def rank_of(match: Match | None) -> int:
-    return BLEND + 1 if match is None else match.right.rank if match.factor == 1.0 else BLEND
-
-
-def _unused(places: Sequence[Place]) -> frozenset[str]:
-    """Names that are bound and never read."""
-    bound = {each for place in places for each in place.name.split(", ")}
-    return frozenset(bound - {each for place in places for each in place.reads})
-
-
-def edited(runs: Runs, places: Sequence[Place], trails: dict[Key, Trail], repair: Repair, unused: frozenset[str]) -> Repair:
-    """The repair with the smallest change of its statement that gives the value which belongs there."""
-    number, path = repair.key
-    added = _added(places, number)
-    if added is not None:
-        tried = tried_edits(runs, places, trails, added, unused, NEAR_COST, f"{places[number].text}: ")
-        return replace(repair, edit=tried[0], cost=tried[1]) if tried else repair
-    expression = places[number].expression
-    if path or expression is None or not runs.left():
-        return repair
-    tried = changes(expression, trails[repair.key].scope, unused, 9.0)
-    hits: list[Changed] = []
-    turn = -1
-
-    def seen(value: Any, space: dict[str, Any], names: dict[str, Any]) -> Any:
-        nonlocal turn
-        turn += 1
-        right = repair.put(value, turn)
-        wanted = as_array(right)
-        if turn == 0 and wanted is not None:
-            for each in tried:
-                if len(hits) >= 3 or not runs.left():
-                    break
-                got = _evaluated(each.code, space, names)
-                if got is not None and got.shape == wanted.shape and _same(got, wanted):
-                    hits.append(each)
-        return right
-
-    runs.watch(number, seen)
-    for each in hits:
-        if _mends(runs, number, each.code):
-            return replace(repair, edit=each.said(), cost=each.cost)
-    return repair
-
-
-NEAR_COST = 1.5
-
-
-def tried_edits(
-    runs: Runs,
-    places: Sequence[Place],
-    trails: dict[Key, Trail],
-    number: int,
-    unused: frozenset[str],
-    most: float,
-    before: str = "",
-) -> tuple[str, float] | None:
-    """The smallest change of a statement that makes every tensor right, found by running each."""
-    expression, trail = places[number].expression, trails.get((number, ()))
-    if expression is None or trail is None:
-        return None
-    for each in changes(expression, trail.scope, unused, most):
-        if not runs.left():
-            return None
-        if _mends(runs, number, each.code):
-            return before + each.said(), each.cost
-    return None
-
-
-def _added(places: Sequence[Place], number: int) -> int | None:
-    """Of an augmented assignment, the place of what is added."""
-    place = places[number]
-    before = places[number - 1] if number else place
-    return number - 1 if before.added and (before.file, before.line) == (place.file, place.line) else None
-
-
-def _mends(runs: Runs, number: int, code: Any) -> bool:
-    return runs.right(runs.watch(number, lambda _, space, names: eval(code, {**space, NUMPY: np}, names)))
-
-
-def _evaluated(code: Any, space: dict[str, Any], names: dict[str, Any]) -> Array | None:
-    try:
-        return as_array(eval(code, {**space, NUMPY: np}, names))
-    except Exception:
-        return None
-
-
-def _same(got: Array, wanted: Array) -> bool:
-    with np.errstate(all="ignore"):
-        finite = np.isfinite(wanted)
-        scale = float(np.abs(wanted[finite]).max(initial=0.0)) if wanted.dtype.kind == "f" else 1.0
-        near = np.abs(np.where(finite, got, 0.0) - np.where(finite, wanted, 0.0)) <= NEAR * scale
-        return bool((near & (finite | (got == wanted))).all())
-
-
-__all__ = ["Matcher", "Repair", "Rights", "rank_of", "search"]

@@ -38,8 +38,14 @@ def attention_backward(dC, cache):
         (
             ("S = Q @ K.swapaxes(-1, -2) * scale", "S = Q @ K.swapaxes(-1, -2)"),
             ("scale = Q.shape[-1] ** -0.5", "scale = 1.0 / Q.shape[-1]"),
-            ("seen = np.arange(m)[None, :] <= np.arange(n)[:, None]", "seen = np.arange(m)[None, :] < np.arange(n)[:, None] + 2"),
-            ("seen = np.arange(m)[None, :] <= np.arange(n)[:, None]", "seen = np.arange(m)[None, :] >= np.arange(n)[:, None] - (m - 1)"),
+            (
+                "seen = np.arange(m)[None, :] <= np.arange(n)[:, None]",
+                "seen = np.arange(m)[None, :] < np.arange(n)[:, None] + 2",
+            ),
+            (
+                "seen = np.arange(m)[None, :] <= np.arange(n)[:, None]",
+                "seen = np.arange(m)[None, :] >= np.arange(n)[:, None] - (m - 1)",
+            ),
             ("S = np.where(seen, S, -np.inf)", "S = np.where(seen, S, 0.0)"),
             ("dV = A.swapaxes(-1, -2) @ dC", "dV = A.swapaxes(-1, -2) @ (dC * scale)"),
             ("delta = (A * dA).sum(-1, keepdims=True)", "delta = (A * dA).mean(-1, keepdims=True)"),
@@ -94,11 +100,23 @@ def attention_backward(dout, cache):
             ("scores = np.where(mask, scores, -np.inf)", "scores = np.where(mask, scores, -10.0)"),
             ("scores = np.where(mask, scores, -np.inf)", "scores = scores * mask"),
             ("weights = np.exp(scores - peak)", "weights = np.exp(scores - peak) ** 2"),
-            ("dprobs = np.einsum(\"...ie,...je->...ij\", dout, V)", "dprobs = np.einsum(\"...ie,...je->...ij\", dout, V) * probs"),
-            ("rowsum = np.einsum(\"...ij,...ij->...i\", probs, dprobs)", "rowsum = np.einsum(\"...ij,...ij->...i\", dprobs, dprobs)"),
+            (
+                'dprobs = np.einsum("...ie,...je->...ij", dout, V)',
+                'dprobs = np.einsum("...ie,...je->...ij", dout, V) * probs',
+            ),
+            (
+                'rowsum = np.einsum("...ij,...ij->...i", probs, dprobs)',
+                'rowsum = np.einsum("...ij,...ij->...i", dprobs, dprobs)',
+            ),
             ("dscores = probs * (dprobs - rowsum[..., None])", "dscores = probs * dprobs"),
-            ("dscores = dscores / np.sqrt(Q.shape[-1]).astype(Q.dtype)", "dscores = dscores / np.sqrt(V.shape[-1]).astype(Q.dtype)"),
-            ("dV = np.einsum(\"...ij,...ie->...je\", probs, dout)", "dV = np.einsum(\"...ij,...ie->...je\", probs * probs, dout)"),
+            (
+                "dscores = dscores / np.sqrt(Q.shape[-1]).astype(Q.dtype)",
+                "dscores = dscores / np.sqrt(V.shape[-1]).astype(Q.dtype)",
+            ),
+            (
+                'dV = np.einsum("...ij,...ie->...je", probs, dout)',
+                'dV = np.einsum("...ij,...ie->...je", probs * probs, dout)',
+            ),
         ),
     ),
     Sample(
@@ -177,10 +195,16 @@ def simple_attention_backward(dC, cache):
     return dX
 """,
         (
-            ("dscores = weights * (dweights - (weights * dweights).sum(-1, keepdims=True))", "dscores = weights * dweights"),
+            (
+                "dscores = weights * (dweights - (weights * dweights).sum(-1, keepdims=True))",
+                "dscores = weights * dweights",
+            ),
             ("dX = dX + dscores.swapaxes(-1, -2) @ X", "dX = dX + dscores @ X"),
             ("dX = weights.swapaxes(-1, -2) @ dC", "dX = weights @ dC"),
-            ("weights = weights / weights.sum(-1, keepdims=True)", "weights = weights / weights.sum(-2, keepdims=True)"),
+            (
+                "weights = weights / weights.sum(-1, keepdims=True)",
+                "weights = weights / weights.sum(-2, keepdims=True)",
+            ),
             ("context = weights @ X", "context = weights.swapaxes(-1, -2) @ X"),
             ("scores = X @ X.swapaxes(-1, -2)", "scores = X @ X.swapaxes(-1, -2) / X.shape[-1] ** 0.5"),
         ),
@@ -234,10 +258,16 @@ def self_attention_backward(dC, cache):
         (
             ("self.scale = 1.0 / self.Q.shape[-1] ** 0.5", "self.scale = 1.0 / X.shape[-1] ** 0.5"),
             ("self.K = X @ self.Wk", "self.K = X @ self.Wq"),
-            ("dS = self.A * (dA - (dA * self.A).sum(-1, keepdims=True))", "dS = self.A * (dA - dA.sum(-1, keepdims=True))"),
+            (
+                "dS = self.A * (dA - (dA * self.A).sum(-1, keepdims=True))",
+                "dS = self.A * (dA - dA.sum(-1, keepdims=True))",
+            ),
             ("dS = dS * self.scale", "dS = dS / self.scale"),
             ("dK = dS.swapaxes(-1, -2) @ self.Q", "dK = dS @ self.Q"),
-            ('self.grads["Wk"] = rows.T @ dK.reshape(-1, dK.shape[-1])', 'self.grads["Wk"] = rows.T @ dQ.reshape(-1, dQ.shape[-1])'),
+            (
+                'self.grads["Wk"] = rows.T @ dK.reshape(-1, dK.shape[-1])',
+                'self.grads["Wk"] = rows.T @ dQ.reshape(-1, dQ.shape[-1])',
+            ),
             ("dX = dX + dK @ self.Wk.T", "dX = dX + dK @ self.Wq.T"),
             ("dX = dX + dV @ self.Wv.T", "dX = dX - dV @ self.Wv.T"),
             ("dA = dC @ self.V.swapaxes(-1, -2)", "dA = dC @ self.V.swapaxes(-1, -2) * self.scale"),
@@ -349,9 +379,15 @@ def multi_head_attention_backward(dY, cache):
     return dX, dWq, dWk, dWv, dWo
 """,
         (
-            ("s = np.matmul(q, np.swapaxes(k, -1, -2)) / c ** 0.5", "s = np.matmul(q, np.swapaxes(k, -1, -2)) / Wq.shape[1] ** 0.5"),
+            (
+                "s = np.matmul(q, np.swapaxes(k, -1, -2)) / c ** 0.5",
+                "s = np.matmul(q, np.swapaxes(k, -1, -2)) / Wq.shape[1] ** 0.5",
+            ),
             ("dz = dZ[..., block]", "dz = dZ[..., :c]"),
-            ("ds = a * (da - (da * a).sum(-1, keepdims=True)) / c ** 0.5", "ds = a * (da - (da * a).sum(-1, keepdims=True))"),
+            (
+                "ds = a * (da - (da * a).sum(-1, keepdims=True)) / c ** 0.5",
+                "ds = a * (da - (da * a).sum(-1, keepdims=True))",
+            ),
             ("dWk[:, block] = x.T @ dk.reshape(-1, c)", "dWk[:, block] = x.T @ dq.reshape(-1, c)"),
             ("dX += dk @ Wk[:, block].T", "dX += dk @ Wq[:, block].T"),
             ("dX += dv @ Wv[:, block].T", "dX = dv @ Wv[:, block].T"),

@@ -193,8 +193,14 @@ def rnn_backward(upstream, cache):
             ("da = total * (1 - states[t + 1] ** 2)", "da = total * (1 - states[t] ** 2)"),
             ("total = dh + dH[..., t, :]", "total = dH[..., t, :]"),
             ("dh = da @ W_hh", "dh = da @ W_hh.T"),
-            ("dW_hh += flat.T @ states[t].reshape(len(flat), -1)", "dW_hh += flat.T @ states[t + 1].reshape(len(flat), -1)"),
-            ("dW_ih += flat.T @ X[..., t, :].reshape(len(flat), -1)", "dW_ih = flat.T @ X[..., t, :].reshape(len(flat), -1)"),
+            (
+                "dW_hh += flat.T @ states[t].reshape(len(flat), -1)",
+                "dW_hh += flat.T @ states[t + 1].reshape(len(flat), -1)",
+            ),
+            (
+                "dW_ih += flat.T @ X[..., t, :].reshape(len(flat), -1)",
+                "dW_ih = flat.T @ X[..., t, :].reshape(len(flat), -1)",
+            ),
             ("db += flat.sum(0)", "db += flat.mean(0)"),
             ("h = np.tanh(a)", "h = np.tanh(a) * 0.9"),
         ),

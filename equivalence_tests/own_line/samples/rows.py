@@ -92,7 +92,10 @@ def log_softmax_backward(dY, cache):
     return dX
 """,
         (
-            ("lse = np.log(np.exp(shifted).sum(axis, keepdims=True))", "lse = np.log(np.exp(shifted).mean(axis, keepdims=True))"),
+            (
+                "lse = np.log(np.exp(shifted).sum(axis, keepdims=True))",
+                "lse = np.log(np.exp(shifted).mean(axis, keepdims=True))",
+            ),
             ("Y = shifted - lse", "Y = X - lse"),
             ("P = np.exp(Y)", "P = Y"),
             ("total = dY.sum(axis, keepdims=True)", "total = dY.mean(axis, keepdims=True)"),
@@ -128,7 +131,10 @@ def layer_norm_backward(dY, cache):
     return dX, dscale, dshift
 """,
         (
-            ("var = (D * D).mean(-1, keepdims=True)", "var = X.var(-1, keepdims=True, ddof=1) if X.shape[-1] > 1 else X * 0"),
+            (
+                "var = (D * D).mean(-1, keepdims=True)",
+                "var = X.var(-1, keepdims=True, ddof=1) if X.shape[-1] > 1 else X * 0",
+            ),
             ("r = 1.0 / np.sqrt(var + epsilon)", "r = 1.0 / (np.sqrt(var) + epsilon)"),
             ("r = 1.0 / np.sqrt(var + epsilon)", "r = 1.0 / (var + epsilon)"),
             ("mean = X.mean(-1, keepdims=True)", "mean = X.mean()"),
@@ -231,7 +237,10 @@ def cross_entropy_backward(dloss, cache):
             ("M = counted.sum()", "M = t.size"),
             ("loss = -(picked * counted).sum() / M", "loss = (picked * counted).sum() / M"),
             ("loss = -(picked * counted).sum() / M", "loss = -picked.sum() / M"),
-            ("lse = top + np.log(np.exp(flat - top).sum(-1, keepdims=True))", "lse = np.log(np.exp(flat - top).sum(-1, keepdims=True))"),
+            (
+                "lse = top + np.log(np.exp(flat - top).sum(-1, keepdims=True))",
+                "lse = np.log(np.exp(flat - top).sum(-1, keepdims=True))",
+            ),
             ("dlogits = np.exp(log_P)", "dlogits = log_P.copy()"),
         ),
     ),
