@@ -45,10 +45,10 @@ def one(sample: Sample, number: int, told: Any = None, seconds: float | None = N
     space = functions_of(source, f"<{sample.name} {number}>")
     functions = [space[sample.like], space.get(f"{sample.like}_backward")]
     candidate = adapt(functions[0], sample.like, backward=functions[1], without=sample.without)
-    began = time.monotonic()
+    began = time.process_time()
     with np.errstate(all="ignore"):
         found = place(candidate, told=told)
-    return Placed(sample, number, line, found, time.monotonic() - began)
+    return Placed(sample, number, line, found, time.process_time() - began)
 
 
 def every(samples: Sequence[Sample] = SAMPLES) -> Iterator[Placed]:
