@@ -113,7 +113,7 @@ def _searched(runs: Runs, places: list[Place], told: Any) -> OwnLine | None:
     repairs = search(runs, places, trails, was, Rights(known, mixed, constants(op, case)))
     if told is not None:
         told(runs, places, trails, was, repairs)
-    if not repairs:
+    if not repairs or runs.late:  # lines that were not tried may be the wrong ones
         return None
     ranked = sorted(repairs, key=lambda r: (round(r.score(places[r.key[0]], runs.judged), 3), trails[r.key].order))
     best, place = ranked[0], places[ranked[0].key[0]]

@@ -62,11 +62,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("words", nargs="*", help="only samples whose name holds one of these")
     given = parser.parse_args(argv)
     chosen = [s for s in SAMPLES if not given.words or any(word in s.name for word in given.words)]
-    right = count = 0
+    right = count = accused = 0
     slowest = 0.0
     for placed in every(chosen):
         count += 1
         right += placed.right
+        accused += not placed.right and placed.found is not None and placed.found.sure
         slowest = max(slowest, placed.seconds)
         if not placed.right:
             _, new = placed.sample.changes[placed.number]
@@ -77,7 +78,8 @@ def main(argv: Sequence[str] | None = None) -> int:
                 f"{placed.sample.name} {placed.number}: line {placed.line}: {new}\n    {where} ({placed.seconds:.1f} s)",
                 flush=True,
             )
-    print(f"{right} of {count} placed at the line that was changed, the slowest in {slowest:.1f} s")
+    print(f"{right} of {count} placed at the line that was changed, {accused} at another line without a doubt")
+    print(f"the slowest took {slowest:.1f} s")
     return 0 if right >= 0.9 * count else 1
 
 

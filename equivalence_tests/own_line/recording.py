@@ -65,7 +65,7 @@ class Hook:
         self.alive: list[Any] = []  # so that no identity is given to another array
 
     def __call__(self, number: int, value: Any) -> Any:
-        if time.thread_time() > self.until:
+        if time.monotonic() > self.until:
             raise TooLong
         if self.recording:
             self._record(number, value)
