@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import traceback
+import warnings
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -199,7 +200,9 @@ def failing_cases(candidate: Candidate, seed: int = 0) -> list[tuple[Case, str]]
                 case = candidate.taken(telling_case(candidate.row.name, lead, options, seed))
                 if not options <= case.options.keys():
                     continue
-                seen = observe(candidate.implementation, candidate.op, case, "float64")
+                with warnings.catch_warnings(), np.errstate(all="ignore"):
+                    warnings.simplefilter("ignore")
+                    seen = observe(candidate.implementation, candidate.op, case, "float64")
             except (NotOffered, KeyError):
                 continue
             if seen.wrong and not seen.raised:

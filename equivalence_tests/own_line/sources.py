@@ -49,11 +49,8 @@ def _functions(value: Any) -> list[FunctionType]:
     if inspect.isfunction(value):
         return [value, *(_functions(value.__wrapped__) if hasattr(value, "__wrapped__") else [])]
     kind = value if isinstance(value, type) else type(value)
-    found = []
-    for owner in kind.__mro__:
-        if _is_users(getattr(sys.modules.get(owner.__module__), "__file__", None) or ""):
-            found += [getattr(x, "__func__", x) for x in vars(owner).values()]
-    return [x for x in found if inspect.isfunction(x)]
+    found = [getattr(x, "__func__", x) for owner in kind.__mro__ for x in vars(owner).values()]
+    return [x for x in found if inspect.isfunction(x) and _is_users(x.__code__.co_filename)]
 
 
 def _is_users(file: str) -> bool:
