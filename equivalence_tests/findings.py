@@ -552,8 +552,8 @@ SENTENCES: dict[str, Sentence] = {
     ),
     "own_line_look": Sentence(
         "value",
-        "{file}:{line}: `{text}` is the first line whose value is not the right one",
-        "{file}:{line}: `{text}` es la primera línea cuyo valor no es el correcto",
+        "{file}:{line}: `{text}` is the wrong line",
+        "{file}:{line}: `{text}` es la línea errónea",
     ),
     "own_line_nan": Sentence(
         "special",

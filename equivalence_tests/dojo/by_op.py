@@ -143,7 +143,7 @@ def with_own_line(verdict: Verdict, kata: Kata, functions: dict[str, Callable[..
     from equivalence_tests import own_line
 
     plain = candidate_of(kata, {name: inspect.unwrap(function) for name, function in functions.items()})
-    found = [own_line.without_answer(each) for each in own_line.finding_of(plain, ())]
+    found = [own_line.without_answer(each) for each in own_line.finding_of(plain, ()) if each.sure]
     return replace(verdict, findings=(*verdict.findings[:1], *found, *verdict.findings[1:]))
 
 

@@ -6,7 +6,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -156,7 +156,8 @@ def _arising(runs: Runs, places: list[Place], trails: dict[Key, Trail], answer: 
     if found is None:
         return None
     at = places[found.key[0]]
-    stands = "-inf" if found.what == "inf" and not np.isposinf(trails[found.key].stacked()).any() else found.what
+    positive = any(np.isposinf(value).any() for value in trails[found.key].values)
+    stands = "-inf" if found.what == "inf" and not positive else found.what
     return OwnLine(Path(at.file).name, at.line, at.text, code, belongs=str(found.then or runs.dtype), stands=stands)
 
 
@@ -197,7 +198,7 @@ def failing_cases(candidate: Candidate, seed: int = 0) -> list[tuple[Case, str]]
     for options in (set[str](), {"causal"}, {"mask"}, {"bias"}, {"keep"}, {"ignore_index"}):
         for lead in _leads(candidate.row.name):
             try:
-                case = candidate.taken(telling_case(candidate.row.name, lead, options, seed))
+                case = _taken(candidate, telling_case(candidate.row.name, lead, options, seed))
                 if not options <= case.options.keys():
                     continue
                 with warnings.catch_warnings(), np.errstate(all="ignore"):
@@ -208,6 +209,16 @@ def failing_cases(candidate: Candidate, seed: int = 0) -> list[tuple[Case, str]]
             if seen.wrong and not seen.raised:
                 found.append((case, "float64"))
     return found[:2]
+
+
+def _taken(candidate: Candidate, case: Case) -> Case:
+    """The case as the candidate takes it, without the operands that it may be called without if it must be."""
+    try:
+        return candidate.taken(case)
+    except NotOffered:
+        optional = PATTERNS[candidate.row.name].optional
+        needed = {name: value for name, value in case.operands.items() if name not in optional}
+        return candidate.taken(replace(case, operands=needed))
 
 
 def _leads(op: str) -> tuple[tuple[int, ...], ...]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from equivalence_tests.arithmetic import Array
 from equivalence_tests.implementations import Answer, NotOffered
 from equivalence_tests.own_line.places import Place
 from equivalence_tests.own_line.recording import Key, TooMuch, Trail, as_array, is_tensor, like
@@ -117,11 +119,13 @@ def lost_digits(runs: Runs, trails: dict[Key, Trail]) -> Arising | None:
         if other is None or [v.shape for v in other.values] != [v.shape for v in trail.values] or trail.broken:
             continue
         values = other.values
-        if values[0].dtype.kind == "f" and runs.right(
-            runs.answer({key: lambda v, i, values=values: like(v, values[i])})
-        ):
+        if values[0].dtype.kind == "f" and runs.right(runs.answer({key: partial(_in_turn, values)})):
             return Arising(key, "digits")
     return None
+
+
+def _in_turn(values: list[Array], value: Any, turn: int) -> Any:
+    return like(value, values[turn])
 
 
 def _right_but_for_dtype(runs: Runs, answer: Answer) -> bool:

@@ -33,7 +33,7 @@ def of_attention(op: Op, case: Case, x: dict[str, Array]) -> Iterator[tuple[str,
     scale = (
         (1.0 if op.name == "simple_attention" else 1 / np.sqrt(letters.get("c", 1))) if scale is None else float(scale)
     )
-    heads = {name: x[name] for name in ("Q", "K", "V", "dQ", "dK", "dV", "C", "dC") if name in x}
+    heads: dict[str, Array] = {name: x[name] for name in ("Q", "K", "V", "dQ", "dK", "dV", "C", "dC") if name in x}
     if op.name == "simple_attention":
         heads |= dict.fromkeys("QKV", x["X"])
     if op.name == "multi_head_attention":

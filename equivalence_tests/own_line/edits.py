@@ -246,11 +246,11 @@ def _around(node: ast.expr, names: Sequence[tuple[ast.expr, float]]) -> Iterator
     yield FAR, ast.BinOp(ast.Constant(1), ast.Sub(), node)
     for number in (2, 0.5, 3):
         yield FAR, ast.BinOp(node, ast.Mult(), ast.Constant(number))
-    for name, cost in names:
+    for other, cost in names:
         for operator in (ast.Mult(), ast.Div(), ast.Sub(), ast.Add()):
-            yield cost, ast.BinOp(node, operator, name)
-        yield cost + 0.4, ast.BinOp(node, ast.Div(), ast.BinOp(name, ast.Pow(), ast.Constant(0.5)))
-        yield cost + 0.3, ast.BinOp(node, ast.Div(), _called("size", [name, ast.Constant(-1)]))
+            yield cost, ast.BinOp(node, operator, other)
+        yield cost + 0.4, ast.BinOp(node, ast.Div(), ast.BinOp(other, ast.Pow(), ast.Constant(0.5)))
+        yield cost + 0.3, ast.BinOp(node, ast.Div(), _called("size", [other, ast.Constant(-1)]))
 
 
 def _called(name: str, args: list[ast.expr]) -> ast.Call:

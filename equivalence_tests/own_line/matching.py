@@ -58,7 +58,7 @@ class Matcher:
         for order, each in enumerate(orders):
             flat = each.ravel().astype(np.float64)
             equal = fits & self._equal(flat, rows)
-            for i in np.flatnonzero(equal):
+            for i in np.flatnonzero(equal).tolist():
                 key = (rights[i][0].rank, 0, order)
                 if best is None or key < best[0]:
                     best = key, Match(rights[i][0])
@@ -75,8 +75,7 @@ class Matcher:
         with np.errstate(all="ignore"):
             scale = np.abs(plain).max(1, keepdims=True)
             near = np.abs(plain - np.where(np.isneginf(flat), MASKED * 2, flat)) <= self.close * scale + 1e-300
-        found: Array = np.where(hidden, flat <= MASKED, near).all(1)
-        return found
+        return np.asarray(np.where(hidden, flat <= MASKED, near).all(1))
 
     def _multiples(self, flat: Array, rows: Array, fits: Array) -> Iterator[tuple[int, float]]:
         if not np.isfinite(flat).all() or not flat.any() or np.ptp(flat) == 0:

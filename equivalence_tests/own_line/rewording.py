@@ -37,7 +37,7 @@ def edited(
     expression = places[number].expression
     if path or expression is None or not runs.left():
         return repair
-    tried = changes(expression, trails[repair.key].scope, unused, 9.0)
+    near = changes(expression, trails[repair.key].scope, unused, 9.0)
     hits: list[Changed] = []
     turn = -1
 
@@ -47,7 +47,7 @@ def edited(
         right = repair.put(value, turn)
         wanted = as_array(right)
         if turn == 0 and wanted is not None:
-            for each in tried:
+            for each in near:
                 if len(hits) >= 3 or not runs.left():
                     break
                 got = _evaluated(each.code, space, names)

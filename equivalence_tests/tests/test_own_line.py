@@ -252,7 +252,7 @@ class Softmax(torch.autograd.Function):
         dX = A * (dA - inner)
         return dX, None
 
-def linear(X, weight):
+def linear(X: torch.Tensor, weight):
     turned = weight.mT * 2.0
     return X @ turned
 """
