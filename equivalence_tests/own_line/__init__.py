@@ -92,19 +92,21 @@ def _smallest(seen: Sequence[Observation]) -> list[Observation]:
 
 
 def _searched(runs: Runs, places: list[Place], told: Any) -> OwnLine | None:
-    if runs.candidate.kind == "autograd" and not any(each.function.endswith("backward") for each in places):
-        runs.judged = tuple(name for name in runs.judged if name in runs.candidate.op.outputs)
     try:
         answer, trails = runs.record()
     except TooMuch:
         return None
+    if runs.candidate.kind == "autograd" and not any(
+        places[number].function.endswith("backward") for number, _ in trails
+    ):
+        runs.judged = tuple(name for name in runs.judged if name in runs.candidate.op.outputs)
     if answer is None:
         return _raised(runs, places)
     if not runs.wrong(answer) or not trails:
         return None
-    arising = _arising(runs, places, trails, answer)
-    if arising:
-        return arising
+    special = _arising(runs, places, trails, answer)
+    if special:
+        return special
     case, op = runs.case, runs.candidate.row
     known = lines(op, case)
     known += styles(op, case, known)
