@@ -143,7 +143,8 @@ class _Examination:
             from equivalence_tests import own_line  # and with it the diagnosis
 
             self.watch("the user's own line")
-            findings[1:1] = own_line.finding_of(self.candidate, [*([counterexample] if counterexample else []), *wrong])
+            seen = [*([counterexample] if counterexample else []), *wrong]
+            findings[1:1] = own_line.finding_of(self.candidate, seen, self.watch)
         return Report(
             candidate=self.candidate.label,
             like=self.op.name,

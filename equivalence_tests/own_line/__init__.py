@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import traceback
 import warnings
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from equivalence_tests.observe import Observation, observe
 from equivalence_tests.own_line import arising
 from equivalence_tests.own_line.matching import Match, Matcher
 from equivalence_tests.own_line.places import Place, instrumented
-from equivalence_tests.own_line.recording import Hook, Key, TooMuch, Trail
+from equivalence_tests.own_line.recording import Hook, Key, TooMuch, Trail, no_watch
 from equivalence_tests.own_line.repairing import Rights, search
 from equivalence_tests.own_line.right import BLEND, blends, constants, lines
 from equivalence_tests.own_line.runs import Runs
@@ -30,6 +30,7 @@ from equivalence_tests.own_line.sources import files_of
 from equivalence_tests.own_line.styles import styles
 
 SECONDS = 5.0
+Watch = Callable[[str], None]
 TOLD = 3  # names that are said to agree
 
 
@@ -61,7 +62,11 @@ class OwnLine:
 
 
 def place(
-    candidate: Candidate, seen: Sequence[Observation] = (), seconds: float = SECONDS, told: Any = None
+    candidate: Candidate,
+    seen: Sequence[Observation] = (),
+    seconds: float = SECONDS,
+    told: Any = None,
+    watch: Watch = no_watch,
 ) -> OwnLine | None:
     """The line in which the mistake of a candidate is, or None: of what is no Python, of what is right, and where no line
     is proved to be the wrong one. `seen` are wrong observations, for a mistake that shows in hard cases alone."""
@@ -71,6 +76,7 @@ def place(
     until = time.thread_time() + seconds
     cases = failing_cases(candidate) or [(each.case, each.dtype) for each in _smallest(seen)]
     hook = Hook()
+    hook.watch = watch
     with instrumented(files, hook) as places:
         hook.places = places
         for number, (case, dtype) in enumerate(cases):
@@ -174,10 +180,10 @@ def _agreeing(places: list[Place], trails: dict[Key, Trail], matcher: Matcher, k
     return tuple(found.items())[:TOLD]
 
 
-def finding_of(candidate: Candidate, wrong: Sequence[Observation]) -> list[Finding]:
+def finding_of(candidate: Candidate, wrong: Sequence[Observation], watch: Watch = no_watch) -> list[Finding]:
     """What is said of the line, if one is found. A defect of the search is no reason to lose a report."""
     try:
-        found = place(candidate, wrong)
+        found = place(candidate, wrong, watch=watch)
     except Exception:
         return []
     return [found.finding()] if found else []

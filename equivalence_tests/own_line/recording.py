@@ -15,6 +15,7 @@ from equivalence_tests.own_line.places import Place
 
 EVENTS = 20_000  # values of one run
 LARGEST = 100_000  # elements of an array that is kept
+BEAT = 0.5  # seconds
 REPEATS = 600  # values that one place is followed through
 
 Key = tuple[int, tuple[int | str, ...]]  # a place, and which part of a nest of tuples, lists and dicts
@@ -50,6 +51,10 @@ class TooLong(BaseException):
     """The run takes too long: another value may have made a loop endless."""
 
 
+def no_watch(_: str) -> None:
+    """Nobody waits."""
+
+
 class Hook:
     """What the rewritten statements call. It either records, or puts other values in the place of what they bound."""
 
@@ -61,6 +66,8 @@ class Hook:
         self.watched: dict[int, Callable[[Any, dict[str, Any], dict[str, Any]], Any]] = {}
         self.counts: dict[Key, int] = {}
         self.recording, self.events, self.until = False, 0, 0.0
+        self.alive_at = 0.0
+        self.watch: Callable[[str], None] = no_watch  # who waits for an answer hears now and then that there is work
         self.known: dict[int, Array] = {}  # what an array held when it was seen last, by its identity
         self.alive: list[Any] = []  # so that no identity is given to another array
 
@@ -80,6 +87,13 @@ class Hook:
         self.numbers, self.watched = {number for number, _ in self.replaced}, {}
         if recording:
             self.trails, self.known, self.alive = {}, {}, []
+
+    def beat(self) -> None:
+        """Say now and then that the search goes on."""
+        now = time.monotonic()
+        if now > self.alive_at + BEAT:
+            self.alive_at = now
+            self.watch("the user's own line")
 
     def _record(self, number: int, value: Any) -> None:
         place = self.places[number]

@@ -70,6 +70,7 @@ class Runs:
     def _run(self, dtype: str) -> Answer | None:
         self.count += 1
         self.raised = None
+        self.hook.beat()
         self.hook.until = time.monotonic() + ONE_RUN
         try:
             with (
