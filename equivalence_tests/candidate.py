@@ -66,6 +66,7 @@ class Candidate:
     beside: str  # the name of the backward that stands beside it, if it was found there
     sizes: dict[str, int]  # that a module's own parameters fix
     convention: Convention = Convention()
+    backward: Any = None  # as it came, or stands beside it
 
     @property
     def row(self) -> Op:
@@ -193,6 +194,7 @@ def adapt(
         beside=beside,
         sizes=sizes,
         convention=convention,
+        backward=backward,
     )
 
 
@@ -250,7 +252,7 @@ def _modules_used(function: Any, owner: ModuleType | None) -> list[ModuleType]:
         found += [value for value in values if isinstance(value, ModuleType)]
         waiting += [value for value in values if inspect.isfunction(value) and value.__module__ == owner.__name__]
     every = [value for value in scope.values() if isinstance(value, ModuleType)]
-    return found or ([] if np in every else every)
+    return found or ([] if any(module.__name__ == "numpy" for module in every) else every)
 
 
 def _exchange(module: ModuleType) -> Any:

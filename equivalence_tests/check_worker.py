@@ -1,7 +1,7 @@
-"""The process in which a candidate runs: it may hang, exit, print or crash, and only this process suffers.
+"""The process in which a function is held against laws: it may hang, exit, print or crash, and only this process suffers.
 
 It reads one request, a line of JSON, and answers in lines of JSON on the descriptor that it is given: {"at": ...} before
-each thing it does, and at the end {"report": ...}, {"digests": ...} or {"error": ...}.
+each thing it does, and at the end {"report": ...} or {"error": ...}.
 """
 
 from __future__ import annotations
@@ -11,15 +11,9 @@ import os
 import signal
 import sys
 import traceback
-from pathlib import Path
 from typing import Any
 
-from equivalence_tests import failing_case
-from equivalence_tests.checking import Settings, digest, draw, examine
-from equivalence_tests.implementations import NotOffered
 from equivalence_tests.loading import load_function
-from equivalence_tests.observe import observe
-from equivalence_tests.request import Request
 
 LAW_CASES = 40  # complex steps take one run of the forward for every element
 
@@ -38,27 +32,13 @@ class Messages:
         self.send({"at": what})
 
 
-def check(request: dict[str, Any], messages: Messages) -> None:
-    try:
-        candidate = wanted(request).candidate()
-    except ValueError as error:
-        messages.send({"error": str(error)})
-        return
-    report = examine(candidate, settings_of(request), messages.at)
-    told = report.as_json()
-    if report.counterexample is not None:
-        files = failing_case.write(Path(request["out"]), candidate, report.counterexample, wanted(request))
-        told["files"] = list(files)
-    messages.send({"report": told, "digests": report.digests})
-
-
 def laws(request: dict[str, Any], messages: Messages) -> None:
     """Without a reference."""
     from equivalence_tests.laws_only import check_laws
 
     messages.at("diagnosis: laws")
-    asked = wanted(request)
-    specs = (asked.spec, asked.backward, request["inputs"])
+    asked = request["candidate"]
+    specs = (asked["spec"], asked["backward"], request["inputs"])
     try:
         forward, backward, inputs = (load_function(spec) if spec else None for spec in specs)
         told = check_laws(
@@ -66,7 +46,7 @@ def laws(request: dict[str, Any], messages: Messages) -> None:
             backward,
             shapes=request["shapes"],
             inputs=inputs,
-            like=asked.like or None,
+            like=asked["like"] or None,
             laws=request["laws"],
             cases=min(request["settings"]["cases"], LAW_CASES),
             seed=request["settings"]["seed"],
@@ -74,32 +54,7 @@ def laws(request: dict[str, Any], messages: Messages) -> None:
     except (ValueError, TypeError) as error:
         messages.send({"error": str(error)})
         return
-    messages.send({"report": told.as_report(asked.spec).as_json(), "digests": {}})
-
-
-def replay(request: dict[str, Any], messages: Messages) -> None:
-    """The given cases in the given order, each as a digest of its answer."""
-    candidate, settings = wanted(request).candidate(), settings_of(request)
-    found = {}
-    for key in request["order"]:
-        index, dtype = key.split()
-        messages.at(f"case {index} in {dtype}, in a fresh process")
-        try:
-            case, _ = draw(candidate, settings, int(index))
-            found[key] = digest(observe(candidate.implementation, candidate.op, case, dtype).answer)
-        except NotOffered:
-            found[key] = ""
-    messages.send({"digests": found})
-
-
-def wanted(request: dict[str, Any]) -> Request:
-    told = request["candidate"]
-    return Request(**told | {name: tuple(told[name]) for name in ("options", "without")})
-
-
-def settings_of(request: dict[str, Any]) -> Settings:
-    told = request["settings"]
-    return Settings(**told | {"dtypes": tuple(told["dtypes"]) if told["dtypes"] else None})
+    messages.send({"report": told.as_report(asked["spec"]).as_json()})
 
 
 def main() -> int:
@@ -109,9 +64,8 @@ def main() -> int:
     request = json.loads(sys.stdin.readline())
     messages = Messages(int(sys.argv[1]))
     messages.at("import")
-    stage = replay if "order" in request else laws if request["laws_only"] else check
     try:
-        stage(request, messages)
+        laws(request, messages)
     except Exception:  # ours: what a candidate raises is caught where it is called
         messages.send(
             {"error": f"this is a defect of gemelos, not of {request['candidate']['spec']}\n{traceback.format_exc()}"}

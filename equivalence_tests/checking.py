@@ -219,6 +219,8 @@ class _Examination:
         return _Behaviour(tuple(rows), what)
 
     def _rule(self) -> Any:
+        if self.implementation.there is not None:
+            return self.implementation.there.conduct
         if self.implementation.answers is not None:
             return None
         if self.implementation.pairs:

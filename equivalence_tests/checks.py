@@ -32,6 +32,7 @@ from equivalence_tests.implementations import (
 from equivalence_tests.judge import Judgement, judge
 from equivalence_tests.laws import LAWS
 from equivalence_tests.ops import Op
+from equivalence_tests.process import Ended
 
 LAW_DRAWS = 3  # of every law, in every dtype
 
@@ -243,6 +244,9 @@ def attempt(check: Callable[[], Any]) -> str:
 
 
 def reraise_interrupt(error: BaseException) -> None:
-    """Ctrl-C is the user's, unless SIGINT is ignored here (in a worker): then it was the candidate that raised it."""
+    """Ctrl-C is the user's, unless SIGINT is ignored here (in a worker): then it was the candidate that raised it. That the
+    process of a candidate ended is no answer of it either."""
+    if isinstance(error, Ended):
+        raise error
     if isinstance(error, KeyboardInterrupt) and signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         raise error

@@ -12,7 +12,6 @@ import numpy as np
 from equivalence_tests.arithmetic import Array
 from equivalence_tests.candidate import Candidate, Translation
 from equivalence_tests.cases import Case
-from equivalence_tests.loading import load_function
 from equivalence_tests.observe import Observation, observe
 from equivalence_tests.request import Request, absolute
 from equivalence_tests.signatures import functional_arguments, operands_of
@@ -118,7 +117,7 @@ def _calls(candidate: Candidate, seen: Observation, spec: str, backward: str | N
     if autograd and gradients:
         lines.append(f"gradients = torch.autograd.grad(({outputs},), ({', '.join(with_gradient)},), ({dY},))")
     elif candidate.kind == "functional":
-        lines.append(f"gradients = {_functional(candidate, backward, upstream)}")
+        lines.append(f"gradients = {_functional(candidate, upstream)}")
     found = "{" + ", ".join(f"{name!r}: {name}" for name in candidate.op.outputs) + "}"
     if gradients:
         several = "isinstance(gradients, (tuple, list))"
@@ -131,13 +130,14 @@ def _calls(candidate: Candidate, seen: Observation, spec: str, backward: str | N
     return lines
 
 
-def _functional(candidate: Candidate, backward: str | None, upstream: list[str]) -> str:
+def _functional(candidate: Candidate, upstream: list[str]) -> str:
     """The call of a backward of (dY, *inputs), written out."""
-    function = load_function(backward) if backward else None
     values = {name: name for name in candidate.plan.names.values() if name in operands_of(candidate.row)}
     outputs = candidate.op.outputs[0] if len(candidate.op.outputs) == 1 else tuple(candidate.op.outputs)
     dY = upstream[0] if len(upstream) == 1 else tuple(upstream)
-    positional, keywords = functional_arguments(function, candidate.op, candidate.plan.names, values, outputs, dY)
+    positional, keywords = functional_arguments(
+        candidate.backward, candidate.op, candidate.plan.names, values, outputs, dY
+    )
     told = [f"({', '.join(each)})" if isinstance(each, tuple) else each for each in positional]
     return f"b({', '.join([*told, *(f'{key}={value}' for key, value in keywords.items())])})"
 

@@ -93,6 +93,11 @@ SENTENCES: dict[str, Sentence] = {
         "it ends the process ({how}; {at})",
         "termina el proceso ({how}; {at})",
     ),
+    "writes_rubbish": Sentence(
+        "conduct",
+        "it writes to descriptors that are not its own: its answer cannot be read ({at})",
+        "escribe en descriptores que no son suyos: su respuesta no se puede leer ({at})",
+    ),
     "not_replayed": Sentence(
         "conduct",
         "the failing case alone does not fail in a fresh process: what it answers depends on earlier calls",

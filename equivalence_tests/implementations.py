@@ -28,10 +28,15 @@ class Tensor:
 
 
 Answer = dict[str, Tensor]
+LARGEST = 2**28  # bytes of an array that can be an answer: no case has a hundredth of that
 
 
 class NotOffered(Exception):
     """The implementation does not take an option that the case needs."""
+
+
+class Raised(Exception):
+    """An implementation in another process raised what the text says, in one line."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +51,7 @@ class Implementation:
     answers: Callable[[Any, Case, str], Answer] | None = (
         None  # of an op, a case and a dtype: what has no function to call
     )
+    there: Any = None  # its process, where it does not run in this one (remote.py): `module` then has signatures alone
 
     @property
     def label(self) -> str:
@@ -82,12 +88,20 @@ def load(name: str, device: str = "cpu") -> Implementation:
 
 
 def one_line(error: BaseException) -> str:
-    """What an exception says, in one line, even one that cannot speak."""
+    """What an exception says, in one line that a terminal can show, even one that cannot speak."""
     try:
         said = str(error).strip().splitlines()
     except Exception:
         said = []
-    return type(error).__name__ + (f": {said[0]}" if said else "")
+    if isinstance(error, Raised):
+        return printable("".join(said[:1]))
+    return printable(type(error).__name__ + (f": {said[0]}" if said else ""))
+
+
+def printable(text: str, most: int = 300) -> str:
+    """The text without what moves a cursor or changes a colour, cut where it is too long."""
+    cut = text if len(text) <= most else f"{text[:most]}... ({len(text)} characters)"
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in cut)
 
 
 def check_device(device: str) -> None:
@@ -188,6 +202,9 @@ def check_offer(function: Callable[..., Any], case: Case) -> None:
 
 def run(implementation: Implementation, op: Any, case: Case, dtype: str) -> Answer:
     """Forward and backward on a case that is rounded to `dtype`: every output and gradient by name."""
+    if implementation.there is not None:
+        answer: Answer = implementation.there.run(op, case, dtype)
+        return answer
     if implementation.answers is not None:
         return implementation.answers(op, case, dtype)
     if implementation.pairs:
@@ -241,8 +258,16 @@ def _paired(names: list[str], values: tuple[Any, ...], what: str) -> dict[str, A
 
 
 def as_tensor(value: Any, scalar: bool = False) -> Tensor:
-    """An array (of no axes: or a NumPy scalar), for a loss a NumPy scalar; anything else has no dtype, and is wrong."""
+    """An array (of no axes: or a NumPy scalar), for a loss a NumPy scalar; anything else has no dtype, and is wrong.
+
+    So is an array of what are no numbers, and one that is larger than the answer of any case (a broadcast view may have
+    2^40 elements).
+    """
     right = isinstance(value, np.generic) or (type(value) is np.ndarray and not scalar)
+    if right and value.dtype.kind not in "biufc":
+        return Tensor(np.asarray(np.nan), f"of dtype {value.dtype.name}")
+    if right and value.nbytes > LARGEST:
+        return Tensor(np.asarray(np.nan), f"{value.dtype} in an array of {value.size} elements")
     if right:
         return Tensor(np.asarray(value), str(value.dtype))
     return Tensor(np.asarray(np.nan), f"of a {type(value).__name__}")
