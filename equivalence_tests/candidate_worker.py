@@ -9,7 +9,6 @@ from __future__ import annotations
 import signal
 import sys
 import traceback
-import types
 import warnings
 from collections.abc import Callable
 from contextlib import redirect_stdout
@@ -25,6 +24,7 @@ from equivalence_tests.cases import Case, SeededDraws
 from equivalence_tests.checks import conduct
 from equivalence_tests.implementations import NotOffered, one_line, run
 from equivalence_tests.laws import LAWS
+from equivalence_tests.loading import keep_numpy
 from equivalence_tests.ops import OPS, Op
 from equivalence_tests.request import Request
 from equivalence_tests.signatures import signature_of
@@ -46,9 +46,7 @@ class _Nowhere:
 class Served:
     """One candidate; every public method answers one kind of request."""
 
-    def __init__(self, frozen: types.ModuleType) -> None:
-        self.frozen = frozen
-        self.candidate: Candidate
+    candidate: Candidate
 
     def describe(self, asked: dict[str, Any]) -> dict[str, Any]:
         """Import it, and say what it is."""
@@ -57,7 +55,7 @@ class Served:
             self.candidate = Request(**told).candidate()
         except ValueError as error:
             return {"refused": one_line(error).partition(": ")[2]}
-        self.keep_numpy()
+        keep_numpy()
         implementation, op = self.candidate.implementation, self.candidate.op
         backward = self.candidate.backward
         return {
@@ -84,7 +82,7 @@ class Served:
             return conduct(implementation, _op(op), case, exact, dtype)
         from equivalence_tests import candidate_torch
 
-        self.keep_numpy()
+        keep_numpy()
         return candidate_torch.conduct(implementation, _op(op), case, exact, dtype)
 
     def law(self, op: str, name: str, dtype: str) -> Any:
@@ -92,12 +90,6 @@ class Served:
         law = next(law for law in LAWS[op] if law.__name__ == name)
         with redirect_stdout(_NOWHERE):
             return law(self.candidate.implementation, dtype, SeededDraws(np.random.default_rng([0, 0])))
-
-    def keep_numpy(self) -> None:
-        """The kit computes with the NumPy of before, whatever the candidate puts in the place of its functions."""
-        for name, module in list(sys.modules.items()):
-            if name.startswith("equivalence_tests") and isinstance(getattr(module, "np", None), types.ModuleType):
-                module.np = self.frozen  # type: ignore[attr-defined]
 
 
 _NOWHERE: Any = _Nowhere()
@@ -139,9 +131,8 @@ def _answer(method: Callable[..., Any], values: tuple[Any, ...]) -> dict[str, An
 def main() -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the judge; what is raised here is the candidate's
     requests, answers = (int(each) for each in sys.argv[1:])
-    frozen = types.ModuleType("numpy")
-    vars(frozen).update(vars(np))
-    served = Served(frozen)
+    keep_numpy()
+    served = Served()
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")  # values are judged, not warnings
         while head := wire.read_exactly(requests, wire.HEAD.size):

@@ -13,7 +13,7 @@ import sys
 import traceback
 from typing import Any
 
-from equivalence_tests.loading import load_function
+from equivalence_tests.loading import keep_numpy, load_function
 
 LAW_CASES = 40  # complex steps take one run of the forward for every element
 
@@ -36,11 +36,13 @@ def laws(request: dict[str, Any], messages: Messages) -> None:
     """Without a reference."""
     from equivalence_tests.laws_only import check_laws
 
-    messages.at("diagnosis: laws")
+    keep_numpy()
     asked = request["candidate"]
     specs = (asked["spec"], asked["backward"], request["inputs"])
     try:
         forward, backward, inputs = (load_function(spec) if spec else None for spec in specs)
+        keep_numpy()
+        messages.at("diagnosis: laws")
         told = check_laws(
             forward,
             backward,

@@ -11,7 +11,22 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 from equivalence_tests.implementations import one_line
+
+NUMPY = ModuleType("numpy")  # as it was when this module was imported
+vars(NUMPY).update(vars(np))
+
+
+def keep_numpy() -> None:
+    """The kit's modules compute with the NumPy of before, whatever a candidate puts in the place of its functions.
+
+    To be called before a candidate is imported, and again once it has made the kit import more.
+    """
+    for name, module in list(sys.modules.items()):
+        if name.split(".")[0] == "equivalence_tests" and isinstance(getattr(module, "np", None), ModuleType):
+            module.np = NUMPY  # type: ignore[attr-defined]
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
