@@ -19,7 +19,7 @@ from equivalence_tests.candidate import LAYOUTS, MASK_TRUE
 from equivalence_tests.check_process import Refused, check_in_process
 from equivalence_tests.checking import CASES
 from equivalence_tests.findings import LANGUAGES
-from equivalence_tests.flags import Parser
+from equivalence_tests.flags import Parser, seconds
 from equivalence_tests.loading import nearest
 from equivalence_tests.ops import OPS
 from equivalence_tests.report import show
@@ -105,7 +105,7 @@ def _parser() -> Parser:
     )
     laws.add_argument("--laws", default="", metavar="LAWS", help="more to hold it to: batch, 'permutation n'")
     parser.add_argument(
-        "--time-limit", type=float, default=10.0, metavar="S", help="of one call (default: %(default)s s)"
+        "--time-limit", type=seconds, default=10.0, metavar="S", help="of one call (default: %(default)s s)"
     )
     parser.add_argument(
         "--out", default="results/check", metavar="DIR", help="of the counterexample (default: %(default)s)"
@@ -149,8 +149,6 @@ def _request(parser: Parser, given: argparse.Namespace) -> dict[str, Any]:
         value = getattr(given, name)
         if value is not None and value < least:
             parser.error(f"--{name}: {value} came, expected at least {least}")
-    if not given.time_limit > 0:
-        parser.error(f"--time-limit: {given.time_limit} came, expected more than 0")
     asked = Request(
         spec=given.command or given.candidate,
         like=given.like or "",
