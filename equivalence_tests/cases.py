@@ -78,6 +78,8 @@ def sizes_of(draws: Draws, names: str, least: dict[str, int] | None = None) -> d
     One case in ten is square, all sizes being one (what guesses an axis by its size, or relies on a shape error, shows
     there alone), and one in ten has one long axis (a second tile, a truncated loop).
     """
+    if not names.split():
+        return {}
     kind = draws.choice(("different",) * 8 + ("square", "long"))
     if kind == "square":
         return dict.fromkeys(names.split(), draws.choice((2, 3))) | _fixed(draws, names)

@@ -11,11 +11,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from equivalence_tests.arithmetic import PRECISIONS
 from equivalence_tests.candidate import LAYOUTS, MASK_TRUE
+from equivalence_tests.cases import SeededDraws
 from equivalence_tests.check_process import Refused, check_in_process
 from equivalence_tests.checking import CASES
 from equivalence_tests.findings import LANGUAGES
@@ -24,7 +26,16 @@ from equivalence_tests.loading import nearest
 from equivalence_tests.ops import OPS
 from equivalence_tests.report import show
 from equivalence_tests.request import Request
+from equivalence_tests.signatures import options_of
 
+MOST_LEAD, MOST_SIZE = 8, 4096
+OF_THE_TABLE = ("layout", "mask_true", "lead", "without")
+WITHOUT_A_TABLE = ("shapes", "inputs", "laws")
+USELESS = {  # what would be ignored
+    "a function": ("options", *WITHOUT_A_TABLE),
+    "--laws-only": ("options", "sizes", "strict", *OF_THE_TABLE),
+    "--command": ("backward", "strict", *OF_THE_TABLE, *WITHOUT_A_TABLE),
+}
 EXAMPLES = """examples
   gemelos check mine.py:attention --like attention
       a forward; if mine.py has attention_backward too, the pair
@@ -79,7 +90,7 @@ def _parser() -> Parser:
         "--options",
         default="",
         metavar="OPTIONS",
-        help="that the program takes, mask,causal; or of a dump, causal,p=0.1",
+        help="that the program takes: mask,causal; always, with a !: causal!; or of a dump: causal,p=0.1",
     )
     parser.add_argument("--dtype", choices=tuple(PRECISIONS), help="default: those that it takes, float64 and float32")
     parser.add_argument("--device", default="cpu", help="of a torch candidate: cpu or cuda (default: %(default)s)")
@@ -139,16 +150,23 @@ def _dump(given: argparse.Namespace, console: Console) -> int:
 
 def _request(parser: Parser, given: argparse.Namespace) -> dict[str, Any]:
     """What the worker is told."""
+    if given.command is not None and not given.command.strip():
+        parser.error(f"--command: {given.command!r} came, expected a program, DIR_IN and DIR_OUT")
     if (given.candidate is None) == (given.command is None):
         parser.error("expected FILE.py:NAME, a dump, or --command WORDS (one of them)")
     if given.like is None and not given.laws_only:
         parser.error(f"--like: expected what it should compute, one of {', '.join(OPS)}")
     if given.like is not None and given.like not in OPS:
         parser.error(f"--like: {given.like!r} is not in the table, {nearest(given.like, OPS)}")
+    _refuse_the_useless(parser, given)
     for name, least in (("cases", 1), ("seed", 0), ("lead", 0)):
         value = getattr(given, name)
         if value is not None and value < least:
             parser.error(f"--{name}: {value} came, expected at least {least}")
+    if given.lead is not None and given.lead > MOST_LEAD:
+        parser.error(f"--lead: {given.lead} came, expected at most {MOST_LEAD}")
+    if Path(given.out).exists() and not Path(given.out).is_dir():
+        parser.error(f"--out: {given.out} is a file, expected a folder")
     asked = Request(
         spec=given.command or given.candidate,
         like=given.like or "",
@@ -173,7 +191,7 @@ def _request(parser: Parser, given: argparse.Namespace) -> dict[str, Any]:
             "cases": given.cases,
             "seed": given.seed,
             "dtypes": [given.dtype] if given.dtype else None,
-            "sizes": _sizes(parser, given.sizes),
+            "sizes": _sizes(parser, given.sizes, given.like),
             "strict": given.strict,
         },
     }
@@ -194,15 +212,47 @@ def _words(text: str) -> tuple[str, ...]:
     return tuple(word.strip() for word in text.split(",") if word.strip())
 
 
-def _sizes(parser: Parser, text: str) -> dict[str, int]:
+def _refuse_the_useless(parser: Parser, given: argparse.Namespace) -> None:
+    """A flag that would change nothing is an error: whoever gives it believes that it does."""
+    if given.backward == "":
+        parser.error("--backward: '' came, expected FILE.py:NAME or package.module:NAME")
+    kind = "--command" if given.command is not None else "--laws-only" if given.laws_only else ""
+    if given.command is not None and given.laws_only:
+        parser.error("--laws-only: it came with --command, expected a function")
+    given_anew = {name: getattr(given, name) != parser.get_default(name) for name in vars(given)}
+    for name in USELESS.get(kind, USELESS["a function"]):
+        if given_anew[name] and not (given.candidate is not None and _is_dump(given.candidate)):
+            flag = f"--{name.replace('_', '-')}"
+            parser.error(f"{flag}: it came with {kind or 'a function'}, where it changes nothing")
+    if given.mask_true != "keeps" and "mask" not in options_of(OPS[given.like]):
+        parser.error(f"--mask-true: {given.like} has no mask")
+
+
+def _sizes(parser: Parser, text: str, like: str | None) -> dict[str, int]:
     """c=64,n=128"""
+    letters = _letters(like) if text else []
     sizes = {}
     for part in text.split(",") if text else ():
         name, _, size = part.partition("=")
         if not name or not size.isdecimal() or int(size) < 1:
             parser.error(f"--sizes: {part!r} came, expected a letter and a number such as c=64")
+        if name not in letters:
+            said = f"expected one of {', '.join(letters)}" if letters else "its sizes are those of its configuration"
+            parser.error(f"--sizes: {like} has no {name!r}, {said}")
+        if int(size) > MOST_SIZE:
+            parser.error(f"--sizes: {part} came, expected at most {MOST_SIZE}")
         sizes[name] = int(size)
     return sizes
+
+
+def _letters(like: str | None) -> list[str]:
+    """The letters of an op's sizes: those that change the shapes of its cases when they are given."""
+
+    def shapes(fixed: dict[str, int]) -> list[Any]:
+        drawn = [OPS[like].draw(SeededDraws(np.random.default_rng(i), fixed), False) for i in range(10)]  # type: ignore[index]
+        return [array.shape for case in drawn for array in case.operands.values()]
+
+    return [letter for letter in "ABHcdekmnv" if like in OPS and shapes({letter: 13}) != shapes({})]
 
 
 @contextmanager
