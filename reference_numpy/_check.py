@@ -70,7 +70,7 @@ def axis(op: str, value: Any, shape: Sequence[int]) -> int:
         raise TypeError(f"{op}: axis is {value!r}, expected an integer")
     if not -len(shape) <= value < len(shape):
         raise ValueError(f"{op}: axis is {value}, expected an axis of X, whose shape is {tuple(shape)}")
-    if shape[value] == 0:
+    if shape[int(value)] == 0:
         raise ValueError(f"{op}: X has shape {tuple(shape)}, expected at least 1 along axis {value}")
     return int(value)
 
