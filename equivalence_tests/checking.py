@@ -148,7 +148,7 @@ class _Examination:
             cases=len(self.seen),
             rows=tuple(rows),
             findings=tuple(findings),
-            notes=tuple(self.notes),
+            notes=(*self.notes, *self.candidate.notes.values()),
             not_checked=self.candidate.not_checked,
             counterexample=counterexample,
             digests={f"{each.index} {each.dtype}": digest(each.answer) for each in self.seen[:REPLAYED]},
@@ -244,7 +244,7 @@ class _Examination:
 
     def _laws(self, dtypes: Sequence[str]) -> list[tuple[str, str]]:
         """The laws that are broken, each with what broke."""
-        if not self.op.differentiable and self.candidate.row.differentiable:
+        if not self.candidate.whole:
             return []
         broken = []
         for law in LAWS.get(self.op.name, ()):
@@ -300,7 +300,7 @@ class _Examination:
         return rows
 
     def _law_rows(self, broken: list[tuple[str, str]], skipped: bool) -> list[Property]:
-        if skipped or self._restricted() or (not self.op.differentiable and self.candidate.row.differentiable):
+        if skipped or self._restricted() or not self.candidate.whole:
             return []
         self.notes += [
             Finding("edge", numbers={"law": law.replace("_", " "), "what": what})

@@ -37,7 +37,7 @@ def write(folder: Path, candidate: Candidate, seen: Observation, request: Reques
 
 def arrays(candidate: Candidate, seen: Observation) -> dict[str, Any]:
     """By name, in the candidate's own layout and with its own meaning of a mask."""
-    laid = Translation(candidate.op, candidate.plan, candidate.convention)
+    laid = Translation(candidate.op, candidate.plan, candidate.convention, candidate.narrow)
     given = {**seen.case.operands, **seen.case.options, **seen.case.upstream}
     found: dict[str, Any] = {}
     for name, value in given.items():
@@ -46,7 +46,7 @@ def arrays(candidate: Candidate, seen: Observation) -> dict[str, Any]:
         elif hasattr(value, "__dataclass_fields__"):
             found[name] = np.asarray(json.dumps(asdict(value)))
         else:
-            found[name] = _stored(laid.laid(value), seen.dtype)
+            found[name] = _stored(laid.widened(laid.laid(value)), seen.dtype)
     if candidate.convention.mask_true == "drops" and "mask" in found:
         found["mask"] = ~found["mask"]
     for name, truth in seen.exact.items():
@@ -106,7 +106,7 @@ def _calls(candidate: Candidate, seen: Observation, spec: str, backward: str | N
     lines.append("; ".join(f"{name} = {loaded(name, autograd and name in with_gradient)}" for name in names))
     if with_gradient:
         lines.append("; ".join(f"{name} = {loaded(name)}" for name in upstream))
-    positional, keywords = candidate.plan.arguments(values)
+    positional, keywords = candidate.plan.arguments(candidate.plan.as_text(values))
     call = f"f({', '.join([*positional, *(f'{key}={value}' for key, value in keywords.items())])})"
     outputs, dY = ", ".join(candidate.op.outputs), ", ".join(upstream)
     two = len(candidate.op.outputs) > 1

@@ -83,6 +83,56 @@ SENTENCES: dict[str, Sentence] = {
         "no backward came with it: gradients are not checked",
         "no vino con paso hacia atrás: los gradientes no se comprueban",
     ),
+    "integers_widened": Sentence(
+        "dtype",
+        "ids in {types} are not taken: int64 goes in, and {types} is not checked",
+        "no acepta ids en {types}: entran en int64, y {types} no se comprueba",
+    ),
+    "contiguous_passed": Sentence(
+        "axis",
+        "{framework} takes no strided arrays: contiguous copies go in, and strides are not checked",
+        "{framework} no acepta arrays con saltos: entran copias contiguas, y los saltos no se comprueban",
+    ),
+    "draws_unused": Sentence(
+        "conduct",
+        "it draws from NumPy's global random state, but no answer depends on what it draws",
+        "saca números del estado aleatorio global de NumPy, pero ninguna respuesta depende de ellos",
+    ),
+    "gradients_not_returned": Sentence(
+        "shape",
+        "its backward does not return {names}: not checked; the other gradients are",
+        "su paso hacia atrás no devuelve {names}: no se comprueba; los demás gradientes sí",
+    ),
+    "refuses_option": Sentence(
+        "option",
+        "it does not take {option}: {cases} cases are not judged; `--without {option}` leaves it out",
+        "no acepta {option}: {cases} casos no se juzgan; `--without {option}` lo deja fuera",
+    ),
+    "refuses_together": Sentence(
+        "option",
+        "it refuses {options} together: {cases} cases are not judged; `--without {option}` leaves one out",
+        "no acepta {options} a la vez: {cases} casos no se juzgan; `--without {option}` deja uno fuera",
+    ),
+    "takes_lead": Sentence(
+        "axis",
+        "it takes {counts} leading axes alone: {cases} cases are not judged; `--lead {lead}` draws no others",
+        "solo acepta {counts} ejes delanteros: {cases} casos no se juzgan; `--lead {lead}` no sortea otros",
+    ),
+    "takes_contiguous": Sentence(
+        "axis",
+        "it takes contiguous arrays alone: strided ones are not checked",
+        "solo acepta arrays contiguos: los que tienen saltos no se comprueban",
+    ),
+    "takes_equal": Sentence(
+        "axis",
+        "it takes equal sizes of {letters} alone: {cases} cases are not judged; `--sizes {equal}` draws no others",
+        "solo acepta tamaños iguales de {letters}: {cases} casos no se juzgan; `--sizes {equal}` no sortea otros",
+    ),
+    "takes_powers": Sentence(
+        "axis",
+        "it takes powers of 2 as {letter} alone: {cases} cases are not judged; `--sizes {letter}=4` draws no others",
+        "solo acepta potencias de 2 como {letter}: {cases} casos no se juzgan; `--sizes {letter}=4` no sortea otros",
+    ),
     "hangs": Sentence(
         "special",
         "it does not come back: no answer within {seconds} s ({at})",
