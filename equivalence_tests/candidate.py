@@ -32,6 +32,20 @@ __all__ = ["Candidate", "Convention", "Translation", "adapt", "op_named", "with_
 
 LAYOUTS = ("any", "bhnc", "bnhc")
 MASK_TRUE = ("keeps", "drops")
+# For frameworks that compile each operation anew for each shape: leading axes and sizes that differ, one key, one token.
+# Where they can be they are those of the laws, for which less is compiled then.
+LETTERS = ("lead", *"nmcedkvBHA")
+FEW_SHAPES = tuple(
+    dict(zip(LETTERS, sizes, strict=True))
+    for sizes in (
+        (0, 3, 5, 2, 6, 4, 7, 8, 2, 4, 3),
+        (2, 3, 5, 2, 6, 4, 7, 8, 2, 4, 3),
+        (1, 5, 1, 3, 2, 4, 6, 5, 7, 2, 4),
+        (1, 5, 4, 3, 2, 6, 4, 3, 7, 2, 4),
+        (1, 1, 3, 1, 1, 1, 3, 1, 3, 3, 1),
+    )
+)
+FEW_CASES = 120  # that they are given, of those sizes
 
 
 @dataclass(frozen=True)
@@ -52,6 +66,7 @@ class Candidate:
     convention: Convention = AS_IT_IS
     narrow: frozenset[str] = frozenset()  # integer types that it does not take: int64 goes in instead
     contiguous: bool = False  # it is given contiguous arrays alone
+    shapes: tuple[dict[str, int], ...] = ()  # the sizes that are drawn, if few are
     refused: tuple[Restriction, ...] = ()  # what it was seen to refuse: no such case is drawn any more
     notes: dict[str, Finding] = field(default_factory=dict)  # how it was called, by code; grows while it is called
 
@@ -64,6 +79,14 @@ class Candidate:
     def whole(self) -> bool:
         """Whether every gradient of the row comes back."""
         return self.op.differentiable == self.row.differentiable
+
+    def sizes_at(self, index: int) -> dict[str, int]:
+        """The sizes of case number `index` that are not drawn."""
+        return self.sizes | (self.shapes[index // 2 % len(self.shapes)] if self.shapes else {})
+
+    def cases_of(self, wanted: int) -> int:
+        """How many cases it is given of those that are asked for: fewer where each takes long."""
+        return min(wanted, FEW_CASES) if self.shapes else wanted
 
     def taken(self, case: Case) -> Case:
         """The case without the options that the candidate does not take. NotOffered if it cannot do without one that is
@@ -225,6 +248,9 @@ class Given:
                 functions[f"{like}_backward"] = translate.backward(backward, arrays)
             dtypes = ("float64", "float32")
             implementation = Implementation(self.label, SimpleNamespace(**functions), True, dtypes, self.device)
+            if framework not in ("numpy", "torch"):
+                numbers = {"framework": framework, "count": len(FEW_SHAPES), "cases": FEW_CASES}
+                translate.notes["few_shapes"] = Finding("few_shapes", numbers=numbers)
             if arrays.contiguous:
                 translate.notes["contiguous_passed"] = Finding("contiguous_passed", numbers={"framework": framework})
         return Candidate(
@@ -240,6 +266,7 @@ class Given:
             sizes=self.sizes,
             convention=self.convention,
             narrow=self.narrow,
+            shapes=() if framework in ("numpy", "torch") else FEW_SHAPES,
             notes=translate.notes,
         )
 

@@ -98,9 +98,10 @@ def _fixed(draws: Draws, names: str) -> dict[str, int]:
 
 
 def leading(draws: Draws, sizes: dict[str, int], axes: str = "B H") -> tuple[int, ...]:
-    """No, one or two leading axes."""
+    """No, one or two leading axes; so many if their number, `lead`, is fixed as the sizes are."""
     names = axes.split()
-    return tuple(sizes[name] for name in names[: draws.choice(range(len(names) + 1))])
+    count = draws.fixed["lead"] if "lead" in draws.fixed else draws.choice(range(len(names) + 1))
+    return tuple(sizes[name] for name in names[:count])
 
 
 def values_of(draws: Draws, shape: tuple[int, ...], hard: bool, largest: float = 8.0) -> Array:
@@ -252,7 +253,9 @@ def attention(draws: Draws, hard: bool) -> Case:
     sizes = sizes_of(draws, "n m c e B H", None if hard else {"m": 2})
     lead = leading(draws, sizes)
     n, m, c, e = (sizes[name] for name in "nmce")
-    e = draws.choice((e, e, c))  # fused kernels have a path of their own where V is as wide as K
+    e = (
+        e if "e" in draws.fixed else draws.choice((e, e, c))
+    )  # fused kernels have a path of their own where V is as wide as K
     largest = draws.choice((4.0, 30.0))  # scores in the hundreds: a softmax that is a step
     operands = {
         "Q": values_of(draws, (*lead, n, c), hard, largest),
@@ -281,7 +284,7 @@ def self_attention(draws: Draws, hard: bool) -> Case:
     sizes = sizes_of(draws, "n d c e B H", None if hard else {"n": 2})
     lead = leading(draws, sizes)
     n, d, c, e = (sizes[name] for name in "ndce")
-    e = draws.choice((e, e, c))
+    e = e if "e" in draws.fixed else draws.choice((e, e, c))
     operands = {
         "X": values_of(draws, (*lead, n, d), hard, 4.0),
         "Wq": draws.normal((d, c)),

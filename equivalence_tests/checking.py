@@ -91,7 +91,7 @@ def examine(
 
 def draw(candidate: Candidate, settings: Settings, index: int) -> tuple[Case, list[int]]:
     """Case number `index` as the candidate takes it, and the choices that made it. NotOffered if it takes no such case."""
-    draws = RecordedDraws(np.random.default_rng([settings.seed, index]), candidate.sizes | settings.sizes)
+    draws = RecordedDraws(np.random.default_rng([settings.seed, index]), candidate.sizes_at(index) | settings.sizes)
     return candidate.taken(candidate.row.draw(draws, index % 2 == 1)), draws.chosen
 
 
@@ -177,7 +177,7 @@ class _Examination:
         """The table's cases, until there are enough, or enough that fail, or the time is up."""
         last = time.monotonic() + self.settings.seconds
         failing = sum(bool(each.wrong) for each in self.seen)
-        for index in range(SMOKE, cases_of(self.candidate.row, self.settings.cases)):
+        for index in range(SMOKE, self.candidate.cases_of(cases_of(self.candidate.row, self.settings.cases))):
             for dtype in dtypes:
                 seen = self._observe(index, dtype)
                 if seen is not None:
@@ -362,7 +362,7 @@ class _Examination:
             self.chosen[wrong.index],
             wrong.case,
             fails,
-            self.candidate.sizes | self.settings.sizes,
+            self.candidate.sizes_at(wrong.index) | self.settings.sizes,
         )
         return seen(smallest) or wrong
 

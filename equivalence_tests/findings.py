@@ -93,6 +93,11 @@ SENTENCES: dict[str, Sentence] = {
         "{framework} takes no strided arrays: contiguous copies go in, and strides are not checked",
         "{framework} no acepta arrays con saltos: entran copias contiguas, y los saltos no se comprueban",
     ),
+    "few_shapes": Sentence(
+        "axis",
+        "{framework} compiles for each new shape: at most {cases} cases are drawn, their sizes from {count} sets",
+        "{framework} compila para cada forma nueva: se sortean {cases} casos como mucho, con tamaños de {count} juegos",
+    ),
     "draws_unused": Sentence(
         "conduct",
         "it draws from NumPy's global random state, but no answer depends on what it draws",

@@ -76,7 +76,7 @@ def _cases(candidate: Candidate) -> Iterator[Case]:
     """A few easy cases that it takes, in contiguous arrays: of none, one and two leading axes, with and without options."""
     count = 0
     for index in range(DRAWN):
-        draws = SeededDraws(np.random.default_rng([17, index]), candidate.sizes)
+        draws = SeededDraws(np.random.default_rng([17, index]), candidate.sizes_at(0))
         try:
             case = candidate.taken(candidate.row.draw(draws, False))
         except NotOffered:

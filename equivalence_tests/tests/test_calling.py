@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from equivalence_tests import checking
-from equivalence_tests.candidate import adapt
+from equivalence_tests.candidate import FEW_CASES, adapt
 from equivalence_tests.checking import Settings, check, draw
 from equivalence_tests.findings import LANGUAGES
 from equivalence_tests.frameworks import frameworks_of
@@ -183,3 +183,18 @@ def observed(candidate, count: int = 40):
             except NotOffered:
                 continue
     return seen
+
+
+# Frameworks that compile
+
+
+@pytest.mark.parametrize(("backward", "verdict"), [("softmax_gradient", "agrees"), ("softmax_without_sum", "wrong")])
+def test_a_framework_that_compiles_is_given_few_shapes_and_no_strides(backward, verdict):
+    compiled = brought("library_ones.py:softmax").__globals__["al"].compiled
+    compiled.clear()
+    report = checked("library_ones.py:softmax", "softmax", f"library_ones.py:{backward}", cases=400)
+    assert report.verdict == verdict, str(report)
+    assert {"few_shapes", "contiguous_passed"} <= {note.code for note in report.notes}
+    if verdict == "agrees":
+        assert report.cases == 2 * FEW_CASES
+        assert len({each for each in compiled if each[0] == "exp"}) <= 16  # 5 of the cases, 9 of laws
