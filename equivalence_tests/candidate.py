@@ -20,7 +20,7 @@ from equivalence_tests import trial
 from equivalence_tests.cases import Case
 from equivalence_tests.findings import Finding
 from equivalence_tests.frameworks import arrays_of, frameworks_of
-from equivalence_tests.implementations import Implementation, NotOffered, check_device, has_torch, parameters
+from equivalence_tests.implementations import Implementation, NotOffered, NotTaken, check_device, has_torch, parameters
 from equivalence_tests.laws.patterns import PATTERNS
 from equivalence_tests.loading import nearest
 from equivalence_tests.ops import OPS, Op
@@ -112,8 +112,13 @@ class Candidate:
         lead = 2 if self.convention.layout != "any" else self.convention.lead
         found = found if lead is None else with_leading(found, self.op.name, lead)
         if any(each.excludes(self.op.name, found) for each in self.refused):
-            raise NotOffered(self.op.name)
+            raise NotTaken(self.op.name)
         return found
+
+    @property
+    def restricted(self) -> bool:
+        """Whether it takes only some sizes or leading axes: laws draw others."""
+        return any(each.code in ("takes_lead", "takes_equal", "takes_powers") for each in self.refused)
 
     def refusing(self, found: Iterable[Restriction]) -> Candidate:
         """The same candidate, not to be asked for what it refuses: by no case, and by no law."""
@@ -125,7 +130,7 @@ class Candidate:
         def guarded(*operands: Any, **options: Any) -> Any:
             case = Case(dict(zip(operands_of(self.op), operands, strict=False)), options, {})
             if not self.op.model and any(each.excludes(name, case) for each in refused):
-                raise NotOffered(name)
+                raise NotTaken(name)
             return forward(*operands, **options)
 
         guarded.__signature__ = inspect.signature(forward)  # type: ignore[attr-defined]

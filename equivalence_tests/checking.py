@@ -29,7 +29,9 @@ from equivalence_tests.laws.patterns import PATTERNS
 from equivalence_tests.observe import Observation, observe
 from equivalence_tests.proof import WELL_CONDITIONED, cases_of
 from equivalence_tests.report import Property, Report
+from equivalence_tests.restrictions import restrictions, unusable
 from equivalence_tests.shrink import RecordedDraws, shrink
+from equivalence_tests.trial import forward_raises
 
 if TYPE_CHECKING:  # every known mistake is loaded only where something is wrong
     from equivalence_tests.mistakes import Mistake
@@ -125,9 +127,13 @@ class _Examination:
         dtypes = self._smoke()
         if not self.seen:
             return self._not_judged(Finding("no_case", numbers={"op": self.op.name}))
-        hopeless = all(each.wrong for each in self.seen)
+        why = unusable(self.op.name, self.seen, partial(forward_raises, self.candidate))
+        if why is not None:
+            return self._not_judged(why)
+        hopeless = all(each.wrong and not each.raised for each in self.seen)
         if not hopeless:
             self._table(dtypes)
+            self._leave_out_refusals(dtypes)
         behaviour = self._behaviour(dtypes)
         broken = [] if hopeless or self._restricted() else self._laws(dtypes)
         again = None if hopeless else self._again()
@@ -186,6 +192,18 @@ class _Examination:
             if (failing >= ENOUGH and len(self.seen) >= RICH) or time.monotonic() > last:
                 break
 
+    def _leave_out_refusals(self, dtypes: Sequence[str]) -> None:
+        """What the candidate refuses is said, and the cases are drawn once more without it."""
+        found = restrictions(self.op.name, self.seen)
+        if not found:
+            return
+        self.candidate = self.candidate.refusing(found)
+        self.implementation = self.candidate.implementation
+        counts = {each: sum(each.excludes(self.op.name, one.case) for one in self.seen) for each in found}
+        self.seen = [one for i in range(SMOKE) for dtype in dtypes if (one := self._observe(i, dtype))]
+        self._table(dtypes)
+        self.notes += [each.finding(count) for each, count in counts.items()]
+
     def _observe(self, index: int, dtype: str) -> Observation | None:
         self.watch(f"case {index} in {dtype}")
         try:
@@ -234,6 +252,7 @@ class _Examination:
         return bool(
             own
             or self.candidate.sizes
+            or self.candidate.restricted
             or self.settings.sizes
             or convention.layout != "any"
             or convention.lead is not None

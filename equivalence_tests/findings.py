@@ -108,6 +108,13 @@ SENTENCES: dict[str, Sentence] = {
         "its backward does not return {names}: not checked; the other gradients are",
         "su paso hacia atrás no devuelve {names}: no se comprueba; los demás gradientes sí",
     ),
+    "never_answers": Sentence(
+        "special",
+        "every case raises {error}; expected a function of {op}'s operands: {operands} "
+        "(--sizes, --lead and --without draw what it takes)",
+        "cada caso lanza {error}; se esperaba una función de los operandos de {op}: {operands} "
+        "(--sizes, --lead y --without sortean lo que acepta)",
+    ),
     "refuses_option": Sentence(
         "option",
         "it does not take {option}: {cases} cases are not judged; `--without {option}` leaves it out",

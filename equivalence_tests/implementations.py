@@ -34,6 +34,10 @@ class NotOffered(Exception):
     """The implementation does not take an option that the case needs."""
 
 
+class NotTaken(NotOffered):
+    """It was seen to refuse what the case asks for."""
+
+
 @dataclass(frozen=True)
 class Implementation:
     """A module under test, on a device. `pairs` tells NumPy pairs from autograd."""

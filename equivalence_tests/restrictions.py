@@ -7,7 +7,7 @@ a slip in the code (a name that is not there, a division by 0), stays wrong.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, Protocol
@@ -78,6 +78,19 @@ class Restriction:
             numbers |= {"letters": ", ".join(self.names), "letter": self.names[-1]}
             numbers["equal"] = ",".join(f"{letter}=5" for letter in self.names)
         return Finding(self.code, numbers=numbers)
+
+
+def unusable(op: str, seen: Sequence[Seen], forward_raises: Callable[[Case], bool]) -> Finding | None:
+    """Why a candidate cannot be judged: its forward raises on each case that it is given, and by no slip in its code."""
+    if not seen or not all(each.raised for each in seen):
+        return None
+    if any(each.raised.partition(":")[0] in (*SLIPS, *ENDED) for each in seen):
+        return None
+    if not all(forward_raises(each.case) for each in seen):
+        return None
+    pattern = PATTERNS.get(op)
+    operands = ", ".join(f"{n} ({x})" for n, x in pattern.operands.items()) if pattern else "params, ids, config"
+    return Finding("never_answers", numbers={"error": seen[0].raised[:200], "operands": operands, "op": op})
 
 
 def restrictions(op: str, seen: Sequence[Seen]) -> list[Restriction]:

@@ -72,6 +72,15 @@ def gradients_missing(candidate: Candidate) -> tuple[str, ...]:
     return tuple(name for name in candidate.op.differentiable if name in missing)
 
 
+def forward_raises(candidate: Candidate, case: Case) -> bool:
+    """Whether it is the forward that raises on a case: of a torch function, whose gradient is autograd's, it is."""
+    implementation = candidate.implementation
+    if implementation.answers is not None:
+        return False
+    with _quiet():
+        return not implementation.pairs or _forward(candidate, case) is None
+
+
 def _cases(candidate: Candidate) -> Iterator[Case]:
     """A few easy cases that it takes, in contiguous arrays: of none, one and two leading axes, with and without options."""
     count = 0

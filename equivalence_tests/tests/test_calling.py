@@ -14,6 +14,7 @@ from equivalence_tests.findings import LANGUAGES
 from equivalence_tests.frameworks import frameworks_of
 from equivalence_tests.implementations import NotOffered
 from equivalence_tests.loading import load_function
+from equivalence_tests.probing import probe
 from equivalence_tests.restrictions import restrictions
 
 HERE = Path(__file__).parent / "candidates"
@@ -155,6 +156,32 @@ def test_a_refusal_is_found_and_the_rest_is_judged(spec, code, told):
     assert not any(each.wrong for each in rest)
 
 
+@pytest.mark.parametrize(
+    ("spec", "code"),
+    [
+        ("torch.nn.functional:scaled_dot_product_attention", "refuses_together"),
+        ("calling_ones.py:batched_only", "takes_lead"),
+        ("calling_ones.py:contiguous_only", "takes_contiguous"),
+    ],
+)
+def test_a_report_says_what_is_refused_and_agrees_on_the_rest(spec, code):
+    report = checked(spec, "attention", cases=40)
+    assert report.verdict == "agrees", str(report)
+    assert code in [note.code for note in report.notes]
+
+
+@pytest.mark.parametrize(("spec", "like"), [("torch.nn:RNN", "rnn"), ("calling_ones.py:of_strings", "softmax")])
+def test_what_raises_on_every_case_is_not_judged(spec, like):
+    report = checked(spec, like)
+    assert (report.verdict, report.exit_code) == ("not judged", 2), str(report)
+    assert report.findings[0].code == "never_answers"
+
+
+def test_a_backward_that_raises_on_every_case_is_wrong():
+    report = checked("calling_ones.py:softmax", "softmax", "calling_ones.py:raises_backward")
+    assert report.verdict == "wrong"
+
+
 @pytest.mark.parametrize("name", ["fails_on_one_key", "misses_a_name"])
 def test_a_slip_is_no_refusal(name):
     candidate = adapt(brought(f"calling_ones.py:{name}"), "attention")
@@ -198,3 +225,15 @@ def test_a_framework_that_compiles_is_given_few_shapes_and_no_strides(backward, 
     if verdict == "agrees":
         assert report.cases == 2 * FEW_CASES
         assert len({each for each in compiled if each[0] == "exp"}) <= 16  # 5 of the cases, 9 of laws
+
+
+@pytest.mark.parametrize(
+    ("name", "op", "asked", "answer"),
+    [
+        ("norm_of_five", "layer_norm", "epsilon_option", "taken"),
+        ("needs_causal", "self_attention", "heads_scale", "head"),
+    ],
+)
+def test_the_probe_fills_in_what_a_signature_insists_on(name, op, asked, answer):
+    found = {each.name: each.answer for each in probe(brought(f"calling_ones.py:{name}"), op)}
+    assert found[asked] == answer

@@ -202,3 +202,16 @@ def norm_backward_of_two_twice(dy, cache):
 def misses_a_name(q, k, v, mask=None):
     """No refusal either."""
     return attention(q, k, v)[0] if mask is None else attention(q, k, v, a_mask)[0]  # noqa: F821
+
+
+def of_strings(x):
+    raise TypeError(f"expected a str, got {type(x).__name__}")
+
+
+def raises_backward(dA, cache):
+    raise ValueError("shapes do not match")
+
+
+def needs_causal(x, wq, wk, wv, is_causal):
+    """It cannot be called without."""
+    return _masked(x @ wq, x @ wk, x @ wv, None, is_causal)
