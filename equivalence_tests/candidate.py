@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from equivalence_tests import trial
+from equivalence_tests import layers, trial
 from equivalence_tests.cases import Case
 from equivalence_tests.findings import Finding
 from equivalence_tests.frameworks import arrays_of, frameworks_of
@@ -198,7 +198,10 @@ def adapt(
         raise ValueError(f"--layout: {like} has no heads' axis, expected one of attention, simple_attention")
     check_device(device)
     frameworks = frameworks_of(function)
-    plain_function, sizes = inspect.isroutine(function), {}
+    plain_function, sizes, assumed = inspect.isroutine(function), {}, None
+    if frameworks != ("torch",) and backward is None and layers.is_layer(function):
+        function, backward, assumed, sizes = layers.as_pair(function, op, label)
+        frameworks = ("numpy",)
     if frameworks == ("torch",):
         from equivalence_tests import candidate_torch
 
@@ -211,7 +214,9 @@ def adapt(
     framework = frameworks[0] if len(frameworks) == 1 else _framework_found(given, frameworks)
     if device != "cpu" and framework != "torch":
         raise ValueError(f"--device: {label} is no torch function and runs on cpu, got {device}")
-    return _settled(given, framework)
+    candidate = _settled(given, framework)
+    candidate.notes.update({} if assumed is None else {assumed.code: assumed})
+    return candidate
 
 
 @dataclass(frozen=True)

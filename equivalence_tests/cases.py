@@ -173,7 +173,7 @@ def linear(draws: Draws, hard: bool) -> Case:
     sizes = sizes_of(draws, "d k n B")
     lead = leading(draws, sizes, "n B")
     d, k = sizes["d"], sizes["k"]
-    if d == 1 or k == 1 or not draws.choice((False, True)):
+    if d == 1 or k == 1 or not draws.choice((False, True)) or "k" in draws.fixed:
         operands = {"X": values_of(draws, (*lead, d), hard, 1e3), "weight": values_of(draws, (k, d), hard)}
     else:  # a square weight: a missing transposition keeps its shape
         k = d

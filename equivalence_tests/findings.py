@@ -93,6 +93,11 @@ SENTENCES: dict[str, Sentence] = {
         "{framework} takes no strided arrays: contiguous copies go in, and strides are not checked",
         "{framework} no acepta arrays con saltos: entran copias contiguas, y los saltos no se comprueban",
     ),
+    "layer": Sentence(
+        "conduct",
+        "each call is made on a layer of its own; weights and gradients go by attributes ({weights}; transposed: {turned})",
+        "cada llamada usa una capa propia; pesos y gradientes van por sus atributos ({weights}; transpuestos: {turned})",
+    ),
     "few_shapes": Sentence(
         "axis",
         "{framework} compiles for each new shape: at most {cases} cases are drawn, their sizes from {count} sets",

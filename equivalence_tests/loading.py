@@ -33,7 +33,7 @@ def load_function(spec: str) -> Any:
             names = [n for n in vars(module) if not n.startswith("_") and callable(getattr(module, n))]
             raise ValueError(f"{where} has no {name!r}, {nearest(name, names) if names else 'it defines no function'}")
         found = getattr(found, part)
-    if not callable(found):
+    if not callable(found) and not callable(getattr(found, "backward", None)):  # a layer may have no __call__
         raise ValueError(f"{spec}: {name} is a {type(found).__name__}, expected a function")
     return found
 

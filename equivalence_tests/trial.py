@@ -118,7 +118,8 @@ def _answer(candidate: Candidate, case: Case, dtype: str) -> Answer | None:
 
 
 def _forward(candidate: Candidate, case: Case) -> Any:
-    operands, options, _ = prepared(case.rounded(PRECISIONS["float32"]), "float32")
+    """What the forward returns, or None if it raises. It may write into its operands: that is no refusal of them."""
+    operands, options, _ = prepared(case.rounded(PRECISIONS["float32"]), "float32", writeable=True)
     try:
         return candidate.implementation.forward(candidate.op.name)(*candidate.op.arguments(operands), **options)
     except (Exception, SystemExit):

@@ -237,3 +237,35 @@ def test_a_framework_that_compiles_is_given_few_shapes_and_no_strides(backward, 
 def test_the_probe_fills_in_what_a_signature_insists_on(name, op, asked, answer):
     found = {each.name: each.answer for each in probe(brought(f"calling_ones.py:{name}"), op)}
     assert found[asked] == answer
+
+
+# Layers
+
+
+@pytest.mark.parametrize(
+    ("name", "like", "verdict"),
+    [
+        ("Linear", "linear", "agrees"),
+        ("WrongLinear", "linear", "wrong"),
+        ("dense", "linear", "agrees"),
+        ("Affine", "linear", "agrees"),
+        ("LayerNorm", "layer_norm", "agrees"),
+        ("eight", "layer_norm", "agrees"),
+        ("Embedding", "embedding", "agrees"),
+        ("Relu", "relu", "agrees"),
+        ("SoftmaxWithLoss", "cross_entropy", "agrees"),
+    ],
+)
+def test_a_layer_of_a_course_is_a_pair(name, like, verdict):
+    report = checked(f"layer_ones.py:{name}", like)
+    assert report.verdict == verdict, str(report)
+    assert "layer" in [note.code for note in report.notes]
+
+
+@pytest.mark.parametrize(
+    ("name", "like", "says"),
+    [("Strange", "relu", "'flavour' is not known"), ("Relu", "linear", "no attribute for weight")],
+)
+def test_a_layer_that_cannot_be_adapted_says_what_to_pass(name, like, says):
+    with pytest.raises(ValueError, match=says):
+        adapt(brought(f"layer_ones.py:{name}"), like)
