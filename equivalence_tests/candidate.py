@@ -198,7 +198,9 @@ def adapt(
         raise ValueError(f"--layout: {like} has no heads' axis, expected one of attention, simple_attention")
     check_device(device)
     frameworks = frameworks_of(function)
-    plain_function, sizes, assumed = inspect.isroutine(function), {}, None
+    plain_function = inspect.isroutine(function)
+    sizes: dict[str, int] = {}
+    assumed: Finding | None = None
     if frameworks != ("torch",) and backward is None and layers.is_layer(function):
         function, backward, assumed, sizes = layers.as_pair(function, op, label)
         frameworks = ("numpy",)

@@ -68,7 +68,12 @@ def script(candidate: Candidate, seen: Observation, request: Request) -> str:
     torch = "; import torch" if candidate.framework == "torch" else ""
     lines = [f'"""{told}"""', "import sys", "from pathlib import Path", f"import numpy as np{torch}"]
     here = "z = np.load(Path(__file__).with_name('counterexample.npz'))"
-    if candidate.op.model or not candidate.plain or candidate.framework not in ("numpy", "torch"):
+    plain = (
+        candidate.plain
+        and candidate.framework in ("numpy", "torch")
+        and (candidate.whole or candidate.kind == "forward")
+    )
+    if candidate.op.model or not plain:
         kit = "from equivalence_tests.failing_case import replay"
         call = f"replay(__file__, {request.from_anywhere()!r}, {seen.dtype!r})"
         return "\n".join([*lines[:2], kit, f"sys.exit({call})", ""])

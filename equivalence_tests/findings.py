@@ -98,6 +98,11 @@ SENTENCES: dict[str, Sentence] = {
         "each call is made on a layer of its own; weights and gradients go by attributes ({weights}; transposed: {turned})",
         "cada llamada usa una capa propia; pesos y gradientes van por sus atributos ({weights}; transpuestos: {turned})",
     ),
+    "backward_once": Sentence(
+        "conduct",
+        "its backward raises when it is called again on one forward: each of these calls has a forward of its own",
+        "su paso hacia atrás falla si se repite tras un mismo paso hacia adelante: cada llamada lleva el suyo",
+    ),
     "few_shapes": Sentence(
         "axis",
         "{framework} compiles for each new shape: at most {cases} cases are drawn, their sizes from {count} sets",

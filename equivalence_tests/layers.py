@@ -45,6 +45,30 @@ def is_layer(candidate: Any) -> bool:
 
 
 @dataclass(frozen=True)
+class Place:
+    """Where a weight lies: `name` in a dict (the attributes of the layer are one), or in an object that holds it."""
+
+    operand: str
+    layer: Any
+    holder: Any
+    name: str
+
+    def read(self) -> Any:
+        return self.holder[self.name] if isinstance(self.holder, dict) else getattr(self.holder, self.name)
+
+    def set_to(self, new: Any) -> None:
+        if isinstance(self.holder, dict) and self.holder is not vars(self.layer):
+            self.holder[self.name] = new
+        else:
+            setattr(self.layer if isinstance(self.holder, dict) else self.holder, self.name, new)
+
+    def gradient(self) -> Any:
+        if isinstance(self.holder, dict):
+            return _gradient_beside(self.layer, self.name)
+        return getattr(self.holder, "grad", None)
+
+
+@dataclass(frozen=True)
 class Layer:
     """A layer's class, or an object of it, and the operands that go into its forward and into its weights."""
 
@@ -147,32 +171,23 @@ class Layer:
     def _laid(self, name: str, value: Any) -> Any:
         return np.ascontiguousarray(value.T) if name in self.turned else value
 
-    def places(self, layer: Any) -> Iterator[tuple[str, Callable[[], Any], Callable[[Any], None], Callable[[], Any]]]:
-        """Every weight of a layer: the operand, how it is read and set, and where its gradient lies."""
-        nests = [("", vars(layer)), *((n, vars(layer)[n]) for n in NESTS[:3] if isinstance(vars(layer).get(n), dict))]
-        for _, nest in nests:
-            for name in list(nest):
-                operand, value = self._weight_of(name), nest[name]
+    def places(self, layer: Any) -> Iterator[Place]:
+        """Every weight of a layer: among its attributes, in a dict of them, or in an object that holds one."""
+        nests = [vars(layer), *(vars(layer)[n] for n in NESTS[:3] if isinstance(vars(layer).get(n), dict))]
+        for nest in nests:
+            for name, value in list(nest.items()):
+                operand = self._weight_of(name)
                 field = next((f for f in FIELDS if isinstance(getattr(value, f, None), np.ndarray)), "")
-                if not operand or not (isinstance(value, np.ndarray) or field):
-                    continue
-                if isinstance(value, np.ndarray):
-                    set_to = _setter(layer, nest, name)
-                    yield operand, lambda v=value: v, set_to, lambda n=name: _gradient_beside(layer, n)
-                else:
-                    set_to = lambda new, v=value, f=field: setattr(v, f, new)  # noqa: E731
-                    yield (
-                        operand,
-                        lambda v=value, f=field: getattr(v, f),
-                        set_to,
-                        lambda v=value: getattr(v, "grad", None),
-                    )
+                if operand and isinstance(value, np.ndarray):
+                    yield Place(operand, layer, nest, name)
+                elif operand and field:
+                    yield Place(operand, layer, value, field)
 
     def _set(self, layer: Any, name: str, value: Any) -> None:
-        for operand, read, set_to, _ in self.places(layer):
-            if operand == name:
+        for place in self.places(layer):
+            if place.operand == name:
                 new = self._laid(name, value)
-                set_to(new.reshape(read().shape) if new.size == read().size else new)
+                place.set_to(new.reshape(place.read().shape) if new.size == place.read().size else new)
 
     def forward(self, layer: Any, values: dict[str, Any]) -> Any:
         call = getattr(layer, "forward", layer)
@@ -195,9 +210,10 @@ class Layer:
         if several and len(returned) == len(given) + len(weights):
             given, weights = [*given, *weights], []
         found = dict(zip(given, returned if several else [returned], strict=False))
-        for operand, _, _, gradient in self.places(layer):
-            if operand in weights and gradient() is not None:
-                found[operand] = gradient()
+        for place in self.places(layer):
+            gradient = place.gradient()
+            if place.operand in weights and gradient is not None:
+                found[place.operand] = gradient
         listed = getattr(layer, "grads", None)
         if isinstance(listed, list) and len(listed) == len(weights):
             found |= {name: found.get(name, value) for name, value in zip(weights, listed, strict=True)}
@@ -224,12 +240,12 @@ def as_pair(given: Any, op: Op, label: str) -> tuple[Callable[..., Any], Callabl
     sizes = {**SIZES, "n": 3}
     wanted = {n: np.zeros(shape_of(x, (2,), sizes)) for n, x in pattern.operands.items()}
     try:
-        made = layer.made({**wanted})
+        made = layer.made({**wanted}) if isinstance(given, type) else given
     except ValueError:
         raise
     except Exception as error:
         raise ValueError(f"{label} cannot be made: it raised {one_line(error)}; {expected}") from None
-    held = {operand: np.shape(read()) for operand, read, _, _ in layer.places(made)}
+    held = {place.operand: np.shape(place.read()) for place in layer.places(made)}
     signature = signature_of(layer.kind) if isinstance(given, type) else None
     passed = {layer._weight_of(name) for name in (signature.parameters if signature else ())} - {""}
     weights = [n for n in operands_of(op) if n in held or (n in passed and n not in layer.data)]
@@ -313,16 +329,6 @@ def _cast(values: dict[str, Any], dtype: Any) -> None:
             value, "__dict__"
         ):
             _cast(vars(value), dtype)
-
-
-def _setter(layer: Any, nest: dict[str, Any], name: str) -> Callable[[Any], None]:
-    def set_to(new: Any) -> None:
-        if nest is vars(layer):
-            setattr(layer, name, new)
-        else:
-            nest[name] = new
-
-    return set_to
 
 
 def _gradient_beside(layer: Any, name: str) -> Any:

@@ -90,7 +90,14 @@ class Translation:
             Y, cache = split(answer, self.op) if has_backward else (first_of(answer, self.op), None)
             ours = self._each(self._each(Y, arrays.back), self.laid)
             ours = _scalar(ours) if self.op.scalar else ours
-            return (ours, (values, Y, cache)) if self.op.differentiable else ours
+            if not self.op.differentiable:
+                return ours
+            return ours, (
+                values,
+                Y,
+                cache,
+                Afresh(lambda: split(self._called(function, positional, keywords), self.op)),
+            )
 
         return forward
 
@@ -115,14 +122,24 @@ class Translation:
         spelt = {name: parameter for parameter, name in inverse.items()}
 
         def run(dY: Any, cache: Any) -> Any:
-            values, Y, own = cache
+            values, Y, own, afresh = cache
             dY = plain(self._each(self._each(dY, self.laid), arrays.to))
-            if own is not None and takes_cache(backward, self.op, self.own_names):
-                gradients = backward(dY, own.value)
-            else:
+
+            def answered(Y: Any, own: Own | None) -> Any:
+                if own is not None and takes_cache(backward, self.op, self.own_names):
+                    return backward(dY, own.value)
                 caches = () if own is None else (own.value,)
                 positional, keywords = functional_arguments(backward, self.op, inverse, values, Y, dY, caches)
-                gradients = backward(*positional, **keywords)
+                return backward(*positional, **keywords)
+
+            try:
+                gradients = answered(Y, own)
+            except Exception:
+                if not afresh.used:
+                    raise
+                gradients = answered(*afresh.call())  # what it remembers was freed by the first backward
+                self.notes.setdefault("backward_once", Finding("backward_once"))
+            afresh.used = True
             if not self.op.model:
                 names = [name for name in self.op.differentiable if name in values]
                 found = named_gradients(gradients, OPS[self.op.name].differentiable, names, values, spelt)
@@ -136,6 +153,14 @@ class Translation:
     def own_names(self) -> frozenset[str]:
         """What the forward calls its operands."""
         return frozenset(parameter for parameter, name in self.plan.names.items() if name in self.plan.operands)
+
+
+@dataclass
+class Afresh:
+    """The forward's call once more, for a backward that may be called once on what the forward remembers."""
+
+    call: Callable[[], Any]
+    used: bool = False
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from equivalence_tests import checking
 from equivalence_tests.candidate import FEW_CASES, adapt
 from equivalence_tests.checking import Settings, check, draw
 from equivalence_tests.findings import LANGUAGES
 from equivalence_tests.frameworks import frameworks_of
 from equivalence_tests.implementations import NotOffered
 from equivalence_tests.loading import load_function
+from equivalence_tests.observe import observe
 from equivalence_tests.probing import probe
 from equivalence_tests.restrictions import restrictions
 
@@ -130,6 +130,17 @@ def test_the_gradients_that_come_back_are_judged(name):
     assert wrong.findings
 
 
+def test_a_backward_that_may_be_called_once_has_a_forward_for_each_call():
+    report = checked("calling_ones.py:relu_of_a_graph", "relu")
+    assert report.passed, str(report)
+    assert [note.code for note in report.notes] == ["backward_once"]
+
+
+def test_the_number_of_heads_may_come_with_the_call():
+    module = brought("torch_called.py:heads")
+    assert check(module, "multi_head_attention", cases=8).passed
+
+
 # What it refuses
 
 
@@ -206,7 +217,7 @@ def observed(candidate, count: int = 40):
         for index in range(count):
             try:
                 case, _ = draw(candidate, Settings(), index)
-                seen.append(checking.observe(candidate.implementation, candidate.op, case, "float32", index))
+                seen.append(observe(candidate.implementation, candidate.op, case, "float32", index))
             except NotOffered:
                 continue
     return seen

@@ -215,3 +215,14 @@ def raises_backward(dA, cache):
 def needs_causal(x, wq, wk, wv, is_causal):
     """It cannot be called without."""
     return _masked(x @ wq, x @ wk, x @ wv, None, is_causal)
+
+
+def relu_of_a_graph(x):
+    """What it remembers is freed by its backward."""
+    return np.maximum(x, 0), [x > 0]
+
+
+def relu_of_a_graph_backward(dY, graph):
+    if not graph:
+        raise RuntimeError("the graph was freed")
+    return dY * graph.pop()
