@@ -20,6 +20,7 @@ from equivalence_tests.aliases import ALIASES, DEFAULTS, OPERAND_ALIASES
 from equivalence_tests.findings import Finding
 from equivalence_tests.implementations import one_line
 from equivalence_tests.laws.patterns import PATTERNS, SIZES, shape_of
+from equivalence_tests.layer_weights import FIELDS, NESTS, Place, cast
 from equivalence_tests.ops import OPS, Op
 from equivalence_tests.signatures import operands_of, options_of, signature_of
 
@@ -32,8 +33,6 @@ SIZE_NAMES = {
     "c": "d_k head_dim d_head key_dim d_out",
     "e": "d_v value_dim",
 }
-FIELDS = ("data", "value", "val")  # of an object that holds a weight, with its gradient as `grad`
-NESTS = ("params", "parameters", "weights", "grads", "gradients")
 
 
 def is_layer(candidate: Any) -> bool:
@@ -42,30 +41,6 @@ def is_layer(candidate: Any) -> bool:
         return False
     kind = candidate if isinstance(candidate, type) else type(candidate)
     return callable(getattr(kind, "backward", None)) and (hasattr(kind, "forward") or "__call__" in vars(kind))
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where a weight lies: `name` in a dict (the attributes of the layer are one), or in an object that holds it."""
-
-    operand: str
-    layer: Any
-    holder: Any
-    name: str
-
-    def read(self) -> Any:
-        return self.holder[self.name] if isinstance(self.holder, dict) else getattr(self.holder, self.name)
-
-    def set_to(self, new: Any) -> None:
-        if isinstance(self.holder, dict) and self.holder is not vars(self.layer):
-            self.holder[self.name] = new
-        else:
-            setattr(self.layer if isinstance(self.holder, dict) else self.holder, self.name, new)
-
-    def gradient(self) -> Any:
-        if isinstance(self.holder, dict):
-            return _gradient_beside(self.layer, self.name)
-        return getattr(self.holder, "grad", None)
 
 
 @dataclass(frozen=True)
@@ -97,7 +72,7 @@ class Layer:
             layer = self.given(**self._constructed(values)) if anew else copy.deepcopy(self.given)
         dtype = next((x.dtype for x in values.values() if isinstance(x, np.ndarray) and x.dtype.kind == "f"), None)
         if dtype is not None:
-            _cast(vars(layer), dtype)
+            cast(vars(layer), dtype)
         for name in self.weights_in(values):
             self._set(layer, name, values[name])
         return layer
@@ -314,34 +289,6 @@ def _assumed(layer: Layer, weights: list[str]) -> Finding:
 
 def _is_option(op: Op, parameter: str) -> bool:
     return ALIASES.get(parameter, parameter) in options_of(op)
-
-
-def _cast(values: dict[str, Any], dtype: Any) -> None:
-    """Every array of floating-point numbers among the values of a dict, and of dicts, lists and objects in it, in place."""
-    for name, value in list(values.items()):
-        if isinstance(value, np.ndarray) and value.dtype.kind == "f":
-            values[name] = value.astype(dtype)
-        elif isinstance(value, dict):
-            _cast(value, dtype)
-        elif isinstance(value, list):
-            value[:] = [x.astype(dtype) if isinstance(x, np.ndarray) and x.dtype.kind == "f" else x for x in value]
-        elif any(isinstance(getattr(value, field, None), np.ndarray) for field in FIELDS) and hasattr(
-            value, "__dict__"
-        ):
-            _cast(vars(value), dtype)
-
-
-def _gradient_beside(layer: Any, name: str) -> Any:
-    """The gradient of an attribute: dW, d_W, grad_W, W_grad, or in a dict of gradients."""
-    own = {key.lower().strip("_"): value for key, value in vars(layer).items()}
-    low = name.lower().strip("_")
-    spelt = (f"d{low}", f"d_{low}", f"grad_{low}", f"{low}_grad", f"{low}grad")
-    nests = [{str(k).lower(): v for k, v in own[n].items()} for n in NESTS[3:] if isinstance(own.get(n), dict)]
-    for each in (own, *nests):
-        found = next((each[key] for key in spelt if each.get(key) is not None), None)
-        if found is not None:
-            return found
-    return next((each[low] for each in nests if each.get(low) is not None), None)
 
 
 @contextmanager
