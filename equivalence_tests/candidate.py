@@ -68,6 +68,7 @@ class Candidate:
     contiguous: bool = False  # it is given contiguous arrays alone
     shapes: tuple[dict[str, int], ...] = ()  # the sizes that are drawn, if few are
     refused: tuple[Restriction, ...] = ()  # what it was seen to refuse: no such case is drawn any more
+    unclear: list[str] = field(default_factory=list)  # gradients of which shapes do not tell whose they are
     notes: dict[str, Finding] = field(default_factory=dict)  # how it was called, by code; grows while it is called
 
     @property
@@ -280,6 +281,7 @@ class Given:
             narrow=self.narrow,
             shapes=() if framework in ("numpy", "torch") else FEW_SHAPES,
             notes=translate.notes,
+            unclear=translate.unclear,
         )
 
 

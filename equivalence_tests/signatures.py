@@ -12,6 +12,7 @@ import reference_numpy
 from equivalence_tests.aliases import ALIASES, CACHES, DEFAULTS, DERIVED, OPERAND_ALIASES
 from equivalence_tests.ops import OPS, Op
 
+ONE_HEAD = "num_heads"  # 1 where the op has no heads
 OPTIONAL = {"linear": ("bias",), "rnn": ("h0",), "attention_stages": ("dC",)}
 
 
@@ -82,6 +83,7 @@ class Plan:
             for p in rest
             if names.get(p.name) in DEFAULTS and (p.default is p.empty or p.default is None)
         }
+        filled |= {ONE_HEAD: 1} if ONE_HEAD in names.values() and ONE_HEAD not in options else {}
         order = {p.name: i for i, p in enumerate(own)}
         names = {name: names.get(name, name) for name in sorted({**names, **derived}, key=lambda n: order.get(n, 99))}
         keywords = frozenset(p.name for p in own if p.kind is not p.POSITIONAL_ONLY)
@@ -177,6 +179,8 @@ def _options_by_name(
     left = [name for name in options if name not in {_option_named(p.name, options) for p in parameters}]
     for parameter in parameters:
         option = _option_named(parameter.name, options)
+        if ALIASES.get(parameter.name, parameter.name) == ONE_HEAD and parameter.default is parameter.empty:
+            option = ONE_HEAD
         if option is None and parameter.default is parameter.empty and left:
             option = left.pop(0)
         if option is not None:

@@ -40,6 +40,7 @@ class Translation:
     convention: Convention
     narrow: frozenset[str] = frozenset()
     notes: dict[str, Finding] = field(default_factory=dict)
+    unclear: list[str] = field(default_factory=list)  # gradients of which the shapes do not tell whose they are
     depends: list[str] = field(default_factory=list)  # the name of each function whose answer depends on random numbers
 
     def _given(self, operands: Iterable[Any], options: dict[str, Any]) -> dict[str, Any]:
@@ -142,8 +143,10 @@ class Translation:
             afresh.used = True
             if not self.op.model:
                 names = [name for name in self.op.differentiable if name in values]
-                found = named_gradients(gradients, OPS[self.op.name].differentiable, names, values, spelt)
-                gradients = (*(found.get(name) for name in names), *(found[n] for n in found if n.isdecimal()))
+                found = named_gradients(gradients, OPS[self.op.name].differentiable, names, values, spelt, self.unclear)
+                last = max((i for i, name in enumerate(names) if name in found), default=0)
+                listed = [found.get(name) for name in names[: last + 1]]
+                gradients = (*listed, *(found[name] for name in found if name.isdecimal()))
                 gradients = gradients[0] if len(gradients) == 1 else gradients
             return self._each(self._each(gradients, arrays.back), self.laid)
 
@@ -213,12 +216,13 @@ def named_gradients(
     kept: list[str],
     values: dict[str, Any],
     spelt: dict[str, str],
+    unclear: list[str],
 ) -> dict[str, Any]:
     """What a backward returned, by the table's names.
 
     Of a dict by its keys, {"dX": ...} or {"X": ...}, in the candidate's own names (`spelt`) too. Of a tuple in the order of
     the signature; a shorter one is that of the operands that are `kept`, or of those that have its shapes, if no others
-    have. What is missing has no entry, or is None; what is too much has a number for a name.
+    have; else of the first. What is missing has no entry, or is None; what is too much has a number for a name.
     """
     present = [name for name in differentiable if name in values]
     if isinstance(gradients, dict):
@@ -228,23 +232,26 @@ def named_gradients(
             for name in present
         }
         return {name: next((lower[key] for key in keys[name] if key in lower), None) for name in present}
-    given = list(gradients) if isinstance(gradients, tuple | list) else [gradients]
+    given = list(gradients) if isinstance(gradients, tuple | list) and gradients else [gradients]
     if len(given) == len(differentiable) > len(present):  # None for an operand that was left out
         given = [g for name, g in zip(differentiable, given, strict=True) if name in values or g is not None]
     elif len(given) > len(present):  # None for ids
         given = [g for g in given if g is not None]
     if len(given) < len(present):
-        present = kept if len(given) == len(kept) else _of_shapes(given, present, values)
+        present = kept if len(given) == len(kept) else _of_shapes(given, present, values, unclear)
     return dict(zip([*present, *(str(i) for i in range(len(given)))], given, strict=False))
 
 
-def _of_shapes(gradients: list[Any], names: list[str], values: dict[str, Any]) -> list[str]:
-    """The operands, in order, that have the gradients' shapes: none of them if there is more than one choice, the first
-    ones if there is no choice."""
+def _of_shapes(gradients: list[Any], names: list[str], values: dict[str, Any], unclear: list[str]) -> list[str]:
+    """The operands, in order, that have the gradients' shapes. Where there is no choice of them, or more than one, the
+    first operands: that is `unclear`."""
     shapes = [tuple(getattr(g, "shape", ())) for g in gradients]
     fitting = [
         list(chosen)
         for chosen in combinations(names, len(gradients))
         if all(tuple(values[name].shape) == shape for name, shape in zip(chosen, shapes, strict=True))
     ]
-    return fitting[0] if len(fitting) == 1 else [] if fitting else names
+    if len(fitting) == 1:
+        return fitting[0]
+    unclear += names
+    return names

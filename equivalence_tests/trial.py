@@ -59,15 +59,16 @@ def remembers(candidate: Candidate) -> bool:
 
 
 def gradients_missing(candidate: Candidate) -> tuple[str, ...]:
-    """The operands whose gradient a backward does not return, if it returns another's."""
+    """The operands whose gradient a backward does not return, if it returns another's, and tells by its shape whose."""
     missing: set[str] = set()
     for case in _cases(candidate):
         names = candidate.op.gradient_names(case)
         if candidate.op.model or len(names) < 2:
             continue
-        answer = _answer(candidate, case, "float32")
-        came = [name for name in names if answer is not None and answer[f"d{name}"].dtype != "of a NoneType"]
-        if came:
+        candidate.unclear.clear()
+        answer = _answer(candidate, case, "float32") or {}
+        came = [name for name in names if f"d{name}" in answer and answer[f"d{name}"].dtype != "of a NoneType"]
+        if came and not candidate.unclear:
             missing |= {*names} - {*came}
     return tuple(name for name in candidate.op.differentiable if name in missing)
 

@@ -137,8 +137,8 @@ def test_a_backward_that_may_be_called_once_has_a_forward_for_each_call():
 
 
 def test_the_number_of_heads_may_come_with_the_call():
-    module = brought("torch_called.py:heads")
-    assert check(module, "multi_head_attention", cases=8).passed
+    assert checked("torch_called.py:heads", "multi_head_attention", cases=8).passed
+    assert checked("torch_called.py:head", "self_attention", cases=8).passed  # 1 where the op has no heads
 
 
 # What it refuses
