@@ -24,7 +24,7 @@ from equivalence_tests.cases import Case, SeededDraws
 from equivalence_tests.checks import attempt, conduct
 from equivalence_tests.findings import Finding
 from equivalence_tests.implementations import Answer, NotOffered
-from equivalence_tests.laws import LAWS
+from equivalence_tests.laws import LAWS, strength
 from equivalence_tests.laws.patterns import PATTERNS
 from equivalence_tests.observe import Observation, observe
 from equivalence_tests.proof import WELL_CONDITIONED, cases_of
@@ -40,6 +40,8 @@ ENOUGH = 40  # failing cases after which no more are drawn, once RICH of any kin
 RICH = 120
 CONDUCT_EVERY, CONDUCT_MOST = 4, 40
 REPLAYED = 60
+BY_ROUNDING = 100.0  # budgets: a law that is broken by less may be so by rounding, where something else is wrong
+FEW = 2  # of those that raise, where enough answer
 SEEN = 14  # failing and passing observations, each, that a diagnosis is given
 
 # What the contract asks of the reference, and of nobody else.
@@ -243,7 +245,10 @@ class _Examination:
         return EDGES if self.candidate.framework == "torch" else frozenset()
 
     def _laws(self, dtypes: Sequence[str]) -> list[tuple[str, str]]:
-        """The laws that are broken, each with what broke."""
+        """The laws that are broken, each with what broke, the one that is broken furthest first.
+
+        One that rounding alone breaks is not told beside one that is broken further.
+        """
         if not self.op.differentiable and self.candidate.row.differentiable:
             return []
         broken = []
@@ -255,9 +260,12 @@ class _Examination:
                 draws = SeededDraws(np.random.default_rng([self.settings.seed, 0]))
                 what = attempt(partial(law, self.implementation, dtype, draws))
                 if what:
-                    broken.append((law.__name__, what))
+                    broken.append((strength(what, dtype), law.__name__, what))
                     break
-        return broken
+        broken.sort(key=lambda each: -each[0])
+        furthest = max((far for far, law, _ in broken if law not in self._edges()), default=0.0)
+        least = BY_ROUNDING if furthest > BY_ROUNDING else 0.0
+        return [(law, what) for far, law, what in broken if far >= least or law in self._edges()]
 
     def _again(self) -> Finding | None:
         """Some cases once more, in another order: the same answers, to the last bit."""
@@ -330,7 +338,13 @@ class _Examination:
         if again and not wrong and not behaviour:
             return [again]
         right = [each for each in self.seen if not each.wrong]
-        sample = [*_spread(wrong, SEEN), *_spread(right, SEEN)]
+        answered = [each for each in wrong if not each.raised]  # to raise tells nothing of a formula
+        raised = [each for each in wrong if each.raised]
+        sample = [
+            *_spread(answered, SEEN),
+            *_spread(raised, SEEN - min(len(answered), SEEN - FEW)),
+            *_spread(right, SEEN),
+        ]
         with redirect_stdout(_NOWHERE):
             return diagnosis.explain(
                 self.candidate.row,

@@ -239,7 +239,7 @@ def attempt(check: Callable[[], Any]) -> str:
         return f"raised {one_line(error)}"
     if isinstance(result, dict):
         return next((judgement.wrong for judgement in result.values() if judgement.wrong), "")
-    return str(result or "")
+    return result if isinstance(result, str) else str(result or "")  # a law says how far it is broken
 
 
 def reraise_interrupt(error: BaseException) -> None:

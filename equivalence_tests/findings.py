@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -58,6 +59,10 @@ class Sentence:
 def _shown(value: Any) -> str:
     if isinstance(value, float) and abs(value) > 1e100:  # over a budget of next to nothing
         return "∞"
+    if (
+        isinstance(value, float) and math.isfinite(value) and 0.0 < abs(value - round(value)) < 1e-5
+    ):  # as many digits as differ
+        return f"{value:.12g}"
     return f"{value:.5g}" if isinstance(value, float) else str(value)
 
 
@@ -227,8 +232,15 @@ SENTENCES: dict[str, Sentence] = {
     # The diagnosis: the library, then edits of the formula, then where the wrong elements lie.
     "known_mistake": Sentence(
         "value",
-        "a known mistake, {id}: {sentence} (same answers in all {of} cases, {cases} of them wrong)",
-        "un error conocido, {id}: {sentence_es} (las mismas respuestas en los {of} casos; {cases} incorrectos)",
+        "a known mistake, {id}: {sentence} (the same wrong answers in {cases} of {of} wrong cases)",
+        "un error conocido, {id}: {sentence_es} (las mismas respuestas erróneas en {cases} de {of} casos incorrectos)",
+    ),
+    "exchanged_axes": Sentence(
+        "axis",
+        "it is right where the last two axes of {operands} and of the answer are exchanged: another layout "
+        "({cases} of {cases} cases tried)",
+        "es correcto si se intercambian los dos últimos ejes de {operands} y de la respuesta: otra disposición "
+        "({cases} de {cases} casos probados)",
     ),
     "writes_into_input": Sentence(
         "conduct", "it writes into its arguments: {error}", "escribe en sus argumentos: {error}"
@@ -511,8 +523,8 @@ SENTENCES: dict[str, Sentence] = {
     ),
     "nonfinite": Sentence(
         "special",
-        "{tensor} holds {got} where a number should be ({cases} cases)",
-        "{tensor} contiene {got} donde debe haber un número ({cases} casos)",
+        "{tensor} holds {got} where a number should be{when} ({cases} cases)",
+        "{tensor} contiene {got} donde debe haber un número{when_es} ({cases} casos)",
     ),
     "accuracy": Sentence(
         "precision",

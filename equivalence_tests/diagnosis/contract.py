@@ -10,6 +10,7 @@ from equivalence_tests.diagnosis.formula import tensor_stage
 from equivalence_tests.findings import Finding
 from equivalence_tests.ops import Op
 
+READ_ONLY = "read-only"  # in what NumPy raises where code writes into what was given
 CONDUCT_ES = {
     "it prints": "imprime",
     "it touches NumPy's global random state": "toca el estado aleatorio global de NumPy",
@@ -60,7 +61,7 @@ def _raised(seen: Sequence[Seen], conduct: str) -> list[Finding]:
     if not raised:
         return []
     said = raised[0].observation.raised
-    if all("read-only" in each.observation.raised for each in raised):
+    if all(READ_ONLY in each.observation.raised for each in raised):
         return [Finding("writes_into_input", "", side(conduct), {"error": said})]
     return [Finding("raises", "", "", {"error": said, "cases": len(raised), "of": len(seen)})]
 

@@ -34,6 +34,27 @@ class Answered(NamedTuple):
     budget: Values
 
 
+class Broken(str):
+    """What broke, and by how much: in budgets of what was compared, and relative to what was expected."""
+
+    budgets: float
+    relative: float
+
+    def __new__(cls, text: str, budgets: float, relative: float) -> Broken:
+        broken = super().__new__(cls, text)
+        broken.budgets, broken.relative = budgets, relative
+        return broken
+
+
+def strength(what: str, dtype: str) -> float:
+    """How far a law is broken, in budgets; in units of roundoff where it holds to the last bit. What is no number, has
+    another shape or raises is infinitely far.
+    """
+    if not isinstance(what, Broken):
+        return np.inf
+    return what.budgets if np.isfinite(what.budgets) else what.relative / PRECISIONS[dtype].unit
+
+
 def deviates(implementation: Implementation, law: Callable[..., str]) -> bool:
     return (implementation.name, law.__name__) in DEVIATIONS
 
@@ -74,7 +95,13 @@ def differs(what: str, got: Array, expected: Any, budget: Any) -> str:
         return ""
     at = np.unravel_index(int(np.where(wrong, np.nan_to_num(excess, nan=np.inf), -np.inf).argmax()), got.shape)
     where = f"[{', '.join(str(int(i)) for i in at)}]" if at else ""
-    return f"{what}{where} is {float(got[at]):.9g}, expected {float(expected[at]):.9g} within {float(allowed[at]):.2g}"
+    text = f"{what}{where} is {float(got[at]):.9g}, expected {float(expected[at]):.9g} within {float(allowed[at]):.2g}"
+    with np.errstate(all="ignore"):
+        apart = np.abs(got - expected)[wrong]
+        budgets = float((apart / allowed[wrong]).max())
+        scale = max(float(np.abs(x[np.isfinite(x)]).max(initial=0.0)) for x in (got, expected))
+        relative = float(apart.max() / scale) if scale else np.inf
+    return Broken(text, *(np.inf if np.isnan(x) else x for x in (budgets, relative)))
 
 
 def unequal(what: str, got: Array, expected: Any) -> str:
