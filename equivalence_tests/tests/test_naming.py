@@ -149,16 +149,9 @@ def attention_backward(dC, cache):
     return reference.attention_backward(dC, cache.kept[0])
 
 
-def no_delta_no_root(dC, cache):
-    inner = cache.kept[0]
-    dS = inner.A * (dC @ inner.V.mT)
-    return dS @ inner.K * dS.dtype.type(inner.scale), dS.mT @ inner.Q, inner.A.mT @ dC
-
-
 PAIRS = [
     (norm_of_other_epsilon, "layer_norm", reference.layer_norm_backward, {("unbiased", "var"), ("epsilon_place", "r")}),
     (scaled_by_c, "attention", dK_without_root, {("wrong_scale", "scaled"), ("missing_factor", "dK")}),
-    (attention, "attention", no_delta_no_root, {("missing_term", "delta"), ("missing_factor", "dK")}),
     (
         unscaled_and_shifted,
         "attention",
