@@ -22,7 +22,7 @@ from benchmarks.suites import SUITES, Scale, works_of
 from benchmarks.timing import Plan
 from benchmarks.work import Work
 from equivalence_tests.candidate import op_named
-from equivalence_tests.flags import Parser
+from equivalence_tests.flags import Parser, seconds
 from equivalence_tests.implementations import one_line
 from equivalence_tests.loading import nearest
 from equivalence_tests.request import Request
@@ -62,7 +62,7 @@ def parser() -> Parser:
     parse.add_argument("--like", metavar="OP", help="what it computes: an op of the table")
     parse.add_argument("--only", nargs="+", default=[], metavar="CONTESTANT", help="these alone, such as 'numpy fast'")
     parse.add_argument(
-        "--seconds", type=float, metavar="S", help="to time one work for; ten rounds are timed in any case"
+        "--seconds", type=seconds, metavar="S", help="to time one work for; ten rounds are timed in any case"
     )
     parse.add_argument(
         "--threads", type=int, default=cores(), metavar="N", help="of every contestant (default: %(default)s)"
@@ -90,7 +90,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             _measure(session, works, given)
         except KeyboardInterrupt:
             session.results.interrupted = True
-        return _written(session.results, given.out)
+        return max(_written(session.results, given.out), _of_its_own(session.results, given.add))
 
 
 def _measure(session: Session, works: list[Work], given: argparse.Namespace) -> None:
@@ -117,6 +117,17 @@ def _measure(session: Session, works: list[Work], given: argparse.Namespace) -> 
             suites = ", ".join(dict.fromkeys(work.suite for work in left))
             said = f"{len(left)} of {len(works)} works were not begun, their time was over: {suites}"
             shown.say.print(f"{said} (name a suite, or --full)", style="bold", markup=False)
+
+
+FAILED = ("wrong", "failed", "out of memory")
+
+
+def _of_its_own(results: Results, added: str | None) -> int:
+    """The exit status for the contestant that was added: 1 if it failed somewhere, and the first reason is said."""
+    failed = [row for row in results.rows if row.contestant == added and row.status in FAILED]
+    if failed:
+        print(f"{added} was not timed, {failed[0].work} {failed[0].part}: {failed[0].status}: {failed[0].why}")
+    return int(bool(failed))
 
 
 def _written(results: Results, folder: Path) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
+from importlib.metadata import version
 from importlib.util import find_spec
 
 COMMANDS = {
@@ -29,7 +30,7 @@ COMMANDS = {
 
 
 def usage() -> str:
-    lines = ["usage: gemelos COMMAND [options]", "", "commands:"]
+    lines = ["usage: gemelos COMMAND [options]", "       gemelos --version", "", "commands:"]
     lines += [f"  {name:<10} {says}" for name, (_, says) in COMMANDS.items()]
     return "\n".join([*lines, "", "gemelos COMMAND --help says more about one of them."])
 
@@ -44,8 +45,14 @@ def from_checkout() -> bool:
 
 def main(argv: list[str] | None = None) -> int:
     arguments = sys.argv[1:] if argv is None else argv
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # a terminal that cannot show a character gets a question mark
+            stream.reconfigure(errors="replace")
     if not arguments or arguments[0] in ("-h", "--help"):
         print(usage())
+        return 0
+    if arguments == ["--version"]:
+        print(f"gemelos {version('gemelos')}")
         return 0
     command, *rest = arguments
     if command not in COMMANDS:

@@ -44,13 +44,13 @@ PRECISIONS = {
 
 def round_to(X: Array, precision: Precision) -> Array:
     """The nearest number of the format, as float64. What is too large stays infinite."""
-    if precision.name == "bfloat16":
-        bits = np.asarray(X.astype(np.float32)).view(np.uint32)
-        rounded = bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))
-        rounded = np.where(np.isnan(X), bits, rounded) & np.uint32(0xFFFF0000)
-        return np.asarray(rounded.view(np.float32).astype(np.float64))
     with np.errstate(over="ignore", under="ignore"):
-        return np.asarray(X.astype(precision.name).astype(np.float64))
+        if precision.name != "bfloat16":
+            return np.asarray(X.astype(precision.name).astype(np.float64))
+        bits = np.asarray(X.astype(np.float32)).view(np.uint32)
+    rounded = bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))
+    rounded = np.where(np.isnan(X), bits, rounded) & np.uint32(0xFFFF0000)
+    return np.asarray(rounded.view(np.float32).astype(np.float64))
 
 
 def _size(X: Any) -> Array:
@@ -82,6 +82,11 @@ class Bounded:
         bound = np.broadcast_to(np.asarray(error, np.float64), size.shape)
         # Beyond the largest number of the format nothing is promised; a bound that is no number promises nothing.
         self.error: Array = np.where(size + bound <= precision.largest, bound, np.inf)
+
+    @property
+    def half(self) -> bool:
+        """Whether what is stored is rounded more coarsely than sums are."""
+        return self.precision.unit != self.precision.sums
 
     def _stored(self, value: Array, error: Any, cost: float = 1.0) -> Bounded:
         """A new line: the error carried into it, the rounding of what is computed there, and underflow."""
@@ -230,6 +235,10 @@ class Perturbed:
     def start(cls, value: Array, rng: np.random.Generator, unit: float, sums: float) -> Perturbed:
         """The same numbers in every run."""
         return cls(np.broadcast_to(np.asarray(value, np.float64), (RUNS, *value.shape)), rng, unit, sums)
+
+    @property
+    def half(self) -> bool:
+        return self.unit != self.sums
 
     def _signs(self, value: Array) -> Array:
         """+-1, drawn anew for every line and run, and the same for equal numbers: rounding knows no chance.

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from equivalence_tests.arithmetic import ORACLE, Array, Bounded, Number, Perturbed, Precision
+from equivalence_tests.row_budgets import exact_product, log_softmax_of, softmax_over, sums
 from equivalence_tests.stages import AS_IT_IS, Stages
 from equivalence_tests.stages import dropped as dropped_out
 
@@ -22,7 +23,7 @@ Tensors = dict[str, Bounded]
 def softmax(X: Bounded, dA: Bounded, axis: int = -1, stage: Stages = AS_IT_IS) -> Tensors:
     X, dA = _last(X, axis), _last(dA, axis)
     stage.given({"X": X, "dA": dA})
-    A = _softmax_over(X, np.ones(X.value.shape, bool), stage)
+    A = softmax_over(X, np.ones(X.value.shape, bool), stage, steps=X.value.shape[-1])
     stage.backward()
     remembered = stage.use("A, remembered", "A", A)
     inner = stage.sum("sum(A * dA)", stage("A * dA", stage.use("A * dA", "A", remembered) * dA))
@@ -33,7 +34,7 @@ def softmax(X: Bounded, dA: Bounded, axis: int = -1, stage: Stages = AS_IT_IS) -
 def log_softmax(X: Bounded, dY: Bounded, axis: int = -1, stage: Stages = AS_IT_IS) -> Tensors:
     X, dY = _last(X, axis), _last(dY, axis)
     stage.given({"X": X, "dY": dY})
-    Y = _log_softmax(X, stage)
+    Y = log_softmax_of(X, stage)
     stage.backward()
     P = stage.use("dX", "exp(Y)", Y.exp())
     total = stage.sum("sum(dY)", dY)
@@ -159,6 +160,9 @@ def attention_stages(
     terms = np.abs(Q.value).astype(np.float64) @ np.abs(K.mT.value).astype(np.float64)
     scaled.error = scaled.error + 2.0 * Q.precision.unit * abs(float(factor)) * terms
     S, allowed = scaled, np.ones(scaled.value.shape, bool)
+    if not stage.edited:
+        exact = exact_product(Q, K.mT, factor) & np.isfinite(scaled.error)
+        scaled.error = np.where(exact, Q.precision.tiny, scaled.error)
     if bias is not None:
         allowed &= bias.value != -np.inf
         S = stage("bias", scaled + type(bias)(np.where(allowed, bias.value, 0), bias.precision))
@@ -168,7 +172,26 @@ def attention_stages(
         n, m = allowed.shape[-2:]
         may = stage.use("causal", "allowed", np.arange(m)[None, :] - np.arange(n)[:, None] <= query_offset)
         allowed = allowed & may
-    A = _softmax_over(S, allowed, stage)
+    masked = type(S)(0.0, Q.precision)
+    masked.value, masked.error = np.where(allowed, S.value, -np.inf), np.where(allowed, S.error, 0.0)
+    early = {"Omega": Omega, "scaled": scaled, "masked": stage("masked", masked)}
+    added = [None] if bias is None or stage.edited else sums(scaled, bias.value, allowed)
+    answers = [_from_weights(Q, K, V, dC, softmax_over(S, allowed, stage, x), factor, keep, p, stage) for x in added]
+    return early | (answers[0] if len(answers) == 1 else _either(answers))
+
+
+def _from_weights(
+    Q: Bounded,
+    K: Bounded,
+    V: Bounded,
+    dC: Bounded,
+    A: Bounded,
+    factor: Any,
+    keep: Array | None,
+    p: float,
+    stage: Stages,
+) -> Tensors:
+    """Everything from A on."""
     dropped = stage.dropout("A * Z", A, keep, p)
     C = stage.product("C", ("A * Z", dropped), ("V", V))
     stage.backward()
@@ -183,13 +206,7 @@ def attention_stages(
     inner = stage.use("dS", "dA", dA) - stage.use("dS", "delta", delta)
     dS = stage("dS", stage.use("dS", "A", remembered) * inner)
     dOmega = stage("dOmega", dS * factor)
-    masked = type(S)(0.0, Q.precision)
-    masked.value, masked.error = np.where(allowed, S.value, -np.inf), np.where(allowed, S.error, 0.0)
-    masked = stage("masked", masked)
     return {
-        "Omega": Omega,
-        "scaled": scaled,
-        "masked": masked,
         "A": A,
         "C": C,
         "dA": dA,
@@ -200,6 +217,16 @@ def attention_stages(
         "dK": stage.product("dK", ("dOmega", dOmega.mT), ("Q", Q)),
         "dV": stage.product("dV", ("A * Z", dropped.mT), ("dC", dC)),
     }
+
+
+def _either(answers: list[Tensors]) -> Tensors:
+    """The first of several right answers, with a budget that lets each of them, and its own budget around it."""
+    first = answers[0]
+    for name, tensor in first.items():
+        for other in (answer[name] for answer in answers[1:]):
+            gap = np.abs(other.value - tensor.value).astype(np.float64)
+            tensor.error = np.maximum(tensor.error, gap + other.error)
+    return first
 
 
 def chosen(S: Bounded, allowed: Array, mask: Array) -> tuple[Bounded, Array]:
@@ -282,9 +309,13 @@ def cross_entropy(
     counted = np.ones(flat.shape, bool) if ignore_index is None else flat != ignore_index
     M = stage("count", float(counted.sum()))
     onehot = (flat[:, None] == np.arange(rows.value.shape[-1])) & counted[:, None]
-    log_P = stage("log P", _log_softmax(rows, stage))
+    log_P = stage("log P", log_softmax_of(rows, stage))
     of_rows = log_P.where(onehot).sum(-1).where(counted)
     loss = stage("loss", -stage.use("loss", "mean", mean_of_counted)(of_rows, counted, M, targets.shape))
+    if stage.stored:  # the log-sum-exps and the targets' logits may be added up apart: M roundings of each sum, over M
+        logit = np.abs(rows.value[np.arange(flat.size), np.where(counted, flat, 0)]).astype(np.float64)
+        terms = np.where(counted, 2.0 * logit + np.abs(of_rows.value).astype(np.float64), 0.0)
+        loss.error = loss.error + logits.precision.unit * terms.sum()
     stage.backward()
     P = stage("P", stage.use("P", "log P", log_P).exp())
     upstream = stage.use("dlogits", "dloss", dloss) / stage.use("dlogits", "count", M)
@@ -403,72 +434,6 @@ def through_time(
 
 def reversed_time(n: int) -> list[int]:
     return list(reversed(range(n)))
-
-
-def _softmax_over(S: Bounded, allowed: Array, stage: Stages = AS_IT_IS) -> Bounded:
-    """A = softmax over the allowed entries of each row; E(A) = A (e + sum(A e)) + (m + 4) u A, e = expm1(E(S - max)).
-
-    The shift by the maximum changes nothing, but S - max is rounded once more, and up to twice again where the exponential
-    is that of base 2, or is taken of S - log(sum).
-    """
-    if stage.edited:
-        by_lines: Bounded = _softmax_by_lines(S, allowed, stage)
-        return by_lines
-    precision, m = S.precision, S.value.shape[-1]
-    top = np.max(S.value, -1, keepdims=True, where=allowed, initial=-np.inf)
-    D = np.where(allowed, S.value - np.where(np.isneginf(top), 0, top), 0)
-    E = np.where(allowed, np.exp(D), 0)
-    total = E.sum(-1, keepdims=True)
-    A = E / np.where(total == 0, 1, total)
-    size = A.astype(np.float64)
-    e = np.expm1(np.minimum(S.error + 3.0 * precision.unit * np.abs(D).astype(np.float64), 700.0))
-    e = np.where(allowed, e, 0.0)
-    rounding = (m * precision.sums + 4.0 * precision.unit) * size
-    error = size * (e + (size * e).sum(-1, keepdims=True)) + rounding + precision.tiny
-    return Bounded(A, precision, np.where(allowed, error, 0.0))
-
-
-def _softmax_by_lines(S: Any, allowed: Array, stage: Stages) -> Any:
-    """The same over numbers that know no error, for those who edit a line."""
-    axis, fill = stage.use("A", "axis", -1), stage.use("masked", "fill", -np.inf)
-    if fill != -np.inf:
-        S, allowed = S.moved(lambda x: np.where(allowed, x, x.dtype.type(fill))), np.ones(allowed.shape, bool)
-    S, allowed = stage.use("A", "scores", S), stage.use("A", "allowed", allowed)
-    top = stage.use("X - max", "max", greatest)(S, allowed, axis)
-    D = stage("X - max", (S - top).where(allowed))
-    E = stage("exp", stage.use("exp", "exp", type(S).exp)(D).where(allowed))
-    total = stage("sum(exp)", stage.use("sum(exp)", "sum", total_over)(E, axis))
-    guard = stage.use("A", "guard", "empty")
-    empty = total.value == 0 if guard == "total" else ~np.broadcast_to(allowed, S.value.shape).any(axis, keepdims=True)
-    guarded = total.moved(lambda x: np.where(empty & (guard != "none"), x.dtype.type(1), x))
-    return stage("A", E / guarded)
-
-
-def greatest(S: Any, allowed: Array, axis: Any) -> Any:
-    def over(x: Array) -> Array:
-        top = np.max(np.where(allowed, x, -np.inf), axis, keepdims=True)
-        return np.where(np.isneginf(top), 0, top)
-
-    return S.moved(over)
-
-
-def total_over(E: Any, axis: Any) -> Any:
-    return E.sum(axis, keepdims=True)
-
-
-def _log_softmax(X: Bounded, stage: Stages = AS_IT_IS) -> Bounded:
-    """Y = D - log(sum(exp D)), D = X - max X; the shift is exact in the end, since it cancels.
-
-    Or Y = X - lse, lse = max X + log(sum(exp D)): then the log-sum-exp is rounded, at its own size.
-    """
-    top = X.value.max(-1, keepdims=True)
-    top = stage.use("X - max", "max", greatest)(X, np.ones(1, bool), -1).value if stage.edited else top
-    D = stage("X - max", X - type(X)(top, X.precision))
-    total = stage("sum(exp)", stage.use("sum(exp)", "sum", total_over)(D.exp(), -1))
-    lse = stage("log(sum(exp))", stage.use("log(sum(exp))", "log", type(X).log)(total))
-    Y = stage("Y", stage.use("Y", "X - max", D) - lse)
-    Y.error = Y.error + X.precision.unit * np.abs((X.value - Y.value).astype(np.float64))
-    return Y
 
 
 def _projected(X: Bounded, Wq: Bounded, Wk: Bounded, Wv: Bounded, stage: Stages) -> tuple[Bounded, Bounded, Bounded]:

@@ -7,51 +7,57 @@ What its signature does not name is not passed.
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import sys
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
-from types import ModuleType, SimpleNamespace
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from equivalence_tests import layers, trial
 from equivalence_tests.cases import Case
-from equivalence_tests.completing import OPTIONAL, completed, without_optional
-from equivalence_tests.implementations import (
-    Implementation,
-    NotOffered,
-    check_device,
-    parameters,
-    plain,
-)
+from equivalence_tests.completing import completed, without_optional
+from equivalence_tests.findings import Finding
+from equivalence_tests.frameworks import arrays_of, frameworks_of
+from equivalence_tests.implementations import Implementation, NotOffered, NotTaken, check_device, has_torch, parameters
 from equivalence_tests.laws.patterns import PATTERNS
 from equivalence_tests.loading import nearest
 from equivalence_tests.ops import OPS, Op
+from equivalence_tests.restrictions import Restriction
 from equivalence_tests.signatures import (
+    OPTIONAL,
     Plan,
-    functional_arguments,
     operands_of,
     options_of,
+    second_is_a_value,
     takes_cache,
     with_signature,
 )
+from equivalence_tests.translation import AS_IT_IS, Convention, Translation
+
+__all__ = ["Candidate", "Convention", "Translation", "adapt", "op_named", "with_leading"]
 
 if TYPE_CHECKING:
     from equivalence_tests.conventions import Habit
 
 LAYOUTS = ("any", "bhnc", "bnhc")
 MASK_TRUE = ("keeps", "drops")
-
-
-@dataclass(frozen=True)
-class Convention:
-    """What the user says of a candidate: how its operands lie, and what True means in a mask."""
-
-    layout: str = "any"
-    mask_true: str = "keeps"
-    lead: int | None = None  # leading axes that the operands are to have; None: none, one or two
+# For frameworks that compile each operation anew for each shape: leading axes and sizes that differ, one key, one token.
+# Where they can be they are those of the laws, for which less is compiled then.
+LETTERS = ("lead", *"nmcedkvBHA")
+FEW_SHAPES = tuple(
+    dict(zip(LETTERS, sizes, strict=True))
+    for sizes in (
+        (0, 3, 5, 2, 6, 4, 7, 8, 2, 4, 3),
+        (2, 3, 5, 2, 6, 4, 7, 8, 2, 4, 3),
+        (1, 5, 1, 3, 2, 4, 6, 5, 7, 2, 4),
+        (1, 5, 4, 3, 2, 6, 4, 3, 7, 2, 4),
+        (1, 1, 3, 1, 1, 1, 3, 1, 3, 3, 1),
+    )
+)
+FEW_CASES = 120  # that they are given, of those sizes
 
 
 @dataclass(frozen=True)
@@ -69,14 +75,34 @@ class Candidate:
     plain: bool  # a function to be called as it is, not a module or an autograd.Function
     beside: str  # the name of the backward that stands beside it, if it was found there
     sizes: dict[str, int]  # that a module's own parameters fix
-    convention: Convention = Convention()
     habits: tuple[Habit, ...] = ()  # other conventions that it is judged under
     raw: Implementation | None = None  # the candidate's own calls, where `implementation` translates them
+    convention: Convention = AS_IT_IS
+    narrow: frozenset[str] = frozenset()  # integer types that it does not take: int64 goes in instead
+    contiguous: bool = False  # it is given contiguous arrays alone
+    shapes: tuple[dict[str, int], ...] = ()  # the sizes that are drawn, if few are
+    refused: tuple[Restriction, ...] = ()  # what it was seen to refuse: no such case is drawn any more
+    notes: dict[str, Finding] = field(default_factory=dict)  # how it was called, by code; grows while it is called
+    functions: tuple[Any, ...] = ()  # the user's own, as they came: where their source is looked for
+    backward: Any = None  # as it came, or stands beside it
 
     @property
     def row(self) -> Op:
         """The row of the table, with its gradients, whatever the candidate has."""
         return replace(OPS[self.op.name], formula=self.op.formula)
+
+    @property
+    def whole(self) -> bool:
+        """Whether every gradient of the row comes back."""
+        return self.op.differentiable == self.row.differentiable
+
+    def sizes_at(self, index: int) -> dict[str, int]:
+        """The sizes of case number `index` that are not drawn."""
+        return self.sizes | (self.shapes[index // 2 % len(self.shapes)] if self.shapes else {})
+
+    def cases_of(self, wanted: int) -> int:
+        """How many cases it is given of those that are asked for: fewer where each takes long."""
+        return min(wanted, FEW_CASES) if self.shapes else wanted
 
     def taken(self, case: Case) -> Case:
         """The case without the options that the candidate does not take. NotOffered if it cannot do without one that is
@@ -100,11 +126,38 @@ class Candidate:
         for name in {"mask", "bias"} & options.keys():  # (m,) is more than most promise to take, torch too
             options[name] = options[name].reshape((1,) * (2 - options[name].ndim) + options[name].shape)
         found = Case(operands, options, case.upstream, case.hard, case.layouts)
+        if self.contiguous:
+            found = replace(found, layouts={})
         lead = 2 if self.convention.layout != "any" else self.convention.lead
         found = found if lead is None else with_leading(found, self.op.name, lead)
         for habit in self.habits:
             found = habit.case(found)
+        if any(each.excludes(self.op.name, found) for each in self.refused):
+            raise NotTaken(self.op.name)
         return found
+
+    @property
+    def restricted(self) -> bool:
+        """Whether it takes only some sizes or leading axes: laws draw others."""
+        return any(each.code in ("takes_lead", "takes_equal", "takes_powers") for each in self.refused)
+
+    def refusing(self, found: Iterable[Restriction]) -> Candidate:
+        """The same candidate, not to be asked for what it refuses: by no case, and by no law."""
+        found = tuple(found)
+        refused = (*self.refused, *(each for each in found if each.code != "takes_contiguous"))
+        contiguous = self.contiguous or any(each.code == "takes_contiguous" for each in found)
+        name, forward = self.op.name, self.implementation.forward(self.op.name)
+
+        def guarded(*operands: Any, **options: Any) -> Any:
+            case = Case(dict(zip(operands_of(self.op), operands, strict=False)), options, {})
+            if not self.op.model and any(each.excludes(name, case) for each in refused):
+                raise NotTaken(name)
+            return forward(*operands, **options)
+
+        guarded.__signature__ = inspect.signature(forward)  # type: ignore[attr-defined]
+        module = SimpleNamespace(**vars(self.implementation.module) | {name: guarded})
+        implementation = replace(self.implementation, module=module)
+        return replace(self, implementation=implementation, refused=refused, contiguous=contiguous)
 
 
 def with_leading(case: Case, op: str, count: int) -> Case:
@@ -147,10 +200,11 @@ def adapt(
     backward: Any = None,
     label: str = "",
     device: str = "cpu",
-    convention: Convention = Convention(),
+    convention: Convention = AS_IT_IS,
     without: tuple[str, ...] = (),
 ) -> Candidate:
-    """The candidate behind a function, not to be given the options `without`.
+    """The candidate behind a function, not to be given the options `without`. What its source does not say, its framework
+    or what it remembers, is found by calling it on small cases.
 
     ValueError, one line, if its signature fits no call of the op.
     """
@@ -159,54 +213,129 @@ def adapt(
         if option not in options_of(op):
             raise ValueError(f"--without: {like} has no option {option!r}, {nearest(option, options_of(op))}")
     label = label or getattr(function, "__name__", type(function).__name__)
-    framework = _framework_of(function)
     if convention.lead is not None and like not in PATTERNS:
         raise ValueError(f"--lead: {like} has no leading axes to choose")
     if convention.layout != "any" and like not in ("attention", "simple_attention", "attention_stages"):
         raise ValueError(f"--layout: {like} has no heads' axis, expected one of attention, simple_attention")
-    plain_function = inspect.isroutine(function)
     check_device(device)
-    if device != "cpu" and framework != "torch":
-        raise ValueError(f"--device: {label} is no torch function and runs on cpu, got {device}")
+    frameworks, own = frameworks_of(function), function
+    plain_function = inspect.isroutine(function)
     sizes: dict[str, int] = {}
-    if framework == "torch":
+    assumed: Finding | None = None
+    if frameworks != ("torch",) and backward is None and layers.is_layer(function):
+        function, backward, assumed, sizes = layers.as_pair(function, op, label)
+        frameworks = ("numpy",)
+    if frameworks == ("torch",):
         from equivalence_tests import candidate_torch
 
         sizes = candidate_torch.sizes_of(function, op)
         function = candidate_torch.as_function(function, op)
     beside = "" if backward is not None else _backward_beside(function)
     backward = backward or _named(function, beside)
-    plan = Plan.of(function, op, label).without(without)
-    if op.differentiable and backward is None and framework != "torch":
-        op = replace(op, differentiable=())
-    translate = Translation(op, plan, convention)
-    offered = tuple(name for name in options_of(op) if name in plan.names.values())
-    left = tuple(name for name in options_of(op) if name not in offered)
-    left += tuple(name for name in OPTIONAL.get(like, ()) if name not in plan.names.values())
-    if framework == "torch" and backward is None:
-        kind, forward = "autograd", with_signature(translate.torch_forward(function), op, plan)
-        dtypes: tuple[str, ...] = ("float64", "float32", "bfloat16", "float16")
-        implementation = Implementation(label, SimpleNamespace(**{like: forward}), False, dtypes, device)
-    else:
-        kind, arrays = "forward", _converters(function, framework)
-        functions = {like: with_signature(translate.forward(function, arrays, backward is not None), op, plan)}
-        if op.differentiable:
-            kind = "pair" if takes_cache(backward, op) else "functional"
-            functions[f"{like}_backward"] = translate.backward(backward, arrays)
-        implementation = Implementation(label, SimpleNamespace(**functions), True, ("float64", "float32"), device)
-    return Candidate(
-        label=label,
-        op=op,
-        implementation=implementation,
-        kind=kind,
-        framework=framework,
-        not_checked=left,
-        plan=plan,
-        plain=plain_function,
-        beside=beside,
-        sizes=sizes,
-        convention=convention,
-    )
+    given = Given(function, backward, op, Plan.of(function, op, label).without(without), label, device, convention)
+    given = replace(given, plain=plain_function, beside=beside, sizes=sizes)
+    framework = frameworks[0] if len(frameworks) == 1 else _framework_found(given, frameworks)
+    if device != "cpu" and framework != "torch":
+        raise ValueError(f"--device: {label} is no torch function and runs on cpu, got {device}")
+    own_functions = tuple(each for each in (own, backward) if each is not None)
+    candidate = replace(_settled(given, framework), functions=own_functions)
+    candidate.notes.update({} if assumed is None else {assumed.code: assumed})
+    return candidate
+
+
+@dataclass(frozen=True)
+class Given:
+    """What came, and how it is to be called."""
+
+    function: Any
+    backward: Any
+    op: Op
+    plan: Plan
+    label: str
+    device: str
+    convention: Convention
+    plain: bool = True
+    beside: str = ""
+    sizes: dict[str, int] = field(default_factory=dict)
+    narrow: frozenset[str] = frozenset()
+    kept: tuple[str, ...] | None = None  # the operands whose gradients come back, where not all do
+
+    def built(self, framework: str, pair: bool = True) -> Candidate:
+        """As an implementation over the framework's arrays. `pair`: the forward gives (Y, cache), as far as is known."""
+        op, backward, like = self.op, self.backward, self.op.name
+        if op.differentiable and backward is None and framework != "torch":
+            op = replace(op, differentiable=())
+        if self.kept is not None:
+            op = replace(op, differentiable=self.kept)
+        taken = frozenset(self.plan.names.values())
+        translate = Translation(op, self.plan, self.convention, self.narrow)
+        if framework == "torch" and backward is None:
+            kind, forward = "autograd", with_signature(translate.torch_forward(self.function), op, self.plan)
+            dtypes: tuple[str, ...] = ("float64", "float32", "bfloat16", "float16")
+            implementation = Implementation(self.label, SimpleNamespace(**{like: forward}), False, dtypes, self.device)
+        else:
+            kind, arrays = "forward", arrays_of(framework)
+            forward = translate.forward(self.function, arrays, backward is not None)
+            functions = {like: with_signature(forward, op, self.plan)}
+            if op.differentiable:
+                kind = "pair" if pair and takes_cache(backward, op, translate.own_names) else "functional"
+                functions[f"{like}_backward"] = translate.backward(backward, arrays)
+            dtypes = ("float64", "float32")
+            implementation = Implementation(self.label, SimpleNamespace(**functions), True, dtypes, self.device)
+            if framework not in ("numpy", "torch"):
+                numbers = {"framework": framework, "count": len(FEW_SHAPES), "cases": FEW_CASES}
+                translate.notes["few_shapes"] = Finding("few_shapes", numbers=numbers)
+            if arrays.contiguous:
+                translate.notes["contiguous_passed"] = Finding("contiguous_passed", numbers={"framework": framework})
+        return Candidate(
+            label=self.label,
+            op=op,
+            implementation=implementation,
+            kind=kind,
+            framework=framework,
+            not_checked=tuple(name for name in (*options_of(op), *OPTIONAL.get(like, ())) if name not in taken),
+            plan=self.plan,
+            plain=self.plain,
+            beside=self.beside,
+            sizes=self.sizes,
+            convention=self.convention,
+            narrow=self.narrow,
+            shapes=() if framework in ("numpy", "torch") else FEW_SHAPES,
+            notes=translate.notes,
+            backward=backward,
+        )
+
+
+def _framework_found(given: Given, frameworks: tuple[str, ...]) -> str:
+    """The first framework in which the forward answers a small case; the likeliest if there is none."""
+    alone = replace(given, backward=None, beside="")
+    for framework in frameworks:
+        if (framework != "torch" or has_torch()) and trial.answers(alone.built(framework)):
+            return framework
+    return frameworks[0]
+
+
+def _settled(given: Given, framework: str) -> Candidate:
+    """The candidate, once it is known which integers it takes, which gradients come back, and what its forward gives."""
+    candidate, pair = given.built(framework), True
+    notes: dict[str, Finding] = {}
+    narrow = trial.not_taken(candidate)
+    if narrow:
+        given = replace(given, narrow=narrow)
+        types = ", ".join(sorted(narrow))
+        notes["integers_widened"] = Finding("integers_widened", numbers={"types": types})
+        candidate = given.built(framework)
+    if candidate.kind in ("pair", "functional"):
+        if candidate.kind == "pair" and second_is_a_value(given.backward, given.op):
+            pair = trial.remembers(candidate)
+        missing = trial.gradients_missing(candidate)
+        if missing:
+            given = replace(given, kept=tuple(name for name in candidate.op.differentiable if name not in missing))
+            told = ", ".join(f"d{name}" for name in missing)
+            notes["gradients_not_returned"] = Finding("gradients_not_returned", numbers={"names": told})
+        candidate = given.built(framework, pair)
+    candidate.notes.update(notes)
+    return candidate
 
 
 def _backward_beside(function: Any) -> str:
@@ -217,198 +346,3 @@ def _backward_beside(function: Any) -> str:
 
 def _named(function: Any, name: str) -> Any:
     return getattr(sys.modules[function.__module__], name) if name else None
-
-
-# Frameworks
-
-
-def _framework_of(function: Any) -> str:
-    """The framework whose arrays a function takes: by its type, or by the modules that its own module imports."""
-    owner = sys.modules.get(getattr(function, "__module__", None) or "")
-    torch = sys.modules.get("torch")
-    if torch is not None:
-        if isinstance(function, torch.nn.Module):
-            return "torch"
-        if isinstance(function, type) and issubclass(function, torch.nn.Module | torch.autograd.Function):
-            return "torch"
-        if (getattr(function, "__module__", None) or "").split(".")[0] in ("torch", "torch_impl"):
-            return "torch"
-        if isinstance(function, type(torch.relu)) and getattr(torch._C._nn, function.__name__, None) is function:
-            return "torch"
-    if "Tensor" in str(getattr(function, "__annotations__", "")):
-        return "torch"
-    imported = _modules_used(function, owner)
-    if any(module.__name__.split(".")[0] == "torch" for module in imported):
-        return "torch"
-    for module in imported:
-        if _exchange(module) is not None and module.__name__.split(".")[0] not in ("numpy", "torch"):
-            return module.__name__
-    return "numpy"
-
-
-def _modules_used(function: Any, owner: ModuleType | None) -> list[ModuleType]:
-    """The modules that a function refers to, itself or through functions of its own file; if there are none, those that
-    its file imports, unless NumPy is one of them: then it is taken for a function over NumPy arrays."""
-    if owner is None:
-        return []
-    scope = vars(owner)
-    found: list[ModuleType] = []
-    waiting, seen = [function], set()
-    while waiting:
-        code = getattr(inspect.unwrap(waiting.pop()), "__code__", None)
-        if code is None or code in seen:
-            continue
-        seen.add(code)
-        values = [scope.get(name) for name in code.co_names]
-        found += [value for value in values if isinstance(value, ModuleType)]
-        waiting += [value for value in values if inspect.isfunction(value) and value.__module__ == owner.__name__]
-    every = [value for value in scope.values() if isinstance(value, ModuleType)]
-    return found or ([] if np in every else every)
-
-
-def _exchange(module: ModuleType) -> Any:
-    """`from_dlpack` of an array framework: its own, or that of its dlpack module."""
-    return getattr(module, "from_dlpack", None) or getattr(getattr(module, "dlpack", None), "from_dlpack", None)
-
-
-@dataclass(frozen=True)
-class Arrays:
-    """To the framework's arrays and back. Memory is shared where it can be, so that what is changed is seen."""
-
-    to: Callable[[Any], Any]
-    back: Callable[[Any], Any]
-
-
-def _converters(function: Any, framework: str) -> Arrays:
-    if framework == "numpy":
-        return Arrays(lambda x: x, lambda x: x)
-    if framework == "torch":
-        torch = importlib.import_module("torch")
-        return Arrays(lambda x: torch.from_numpy(_forward_strides(x)), lambda x: x.detach().cpu().numpy())
-    from_dlpack = _exchange(importlib.import_module(framework))
-    return Arrays(lambda x: from_dlpack(_writeable(x)), _from_dlpack)
-
-
-def _writeable(X: Any) -> Any:
-    """DLPack has no read-only arrays."""
-    return X if X.flags.writeable else X.copy()
-
-
-def _forward_strides(X: Any) -> Any:
-    """Torch has no reversed views either."""
-    return _writeable(X) if all(stride >= 0 for stride in X.strides) else X.copy()
-
-
-def _from_dlpack(X: Any) -> Any:
-    return np.from_dlpack(X) if hasattr(X, "__dlpack__") and not isinstance(X, np.ndarray) else X
-
-
-# Calls
-
-
-@dataclass(frozen=True)
-class Translation:
-    """From the table's call to the candidate's, and its answer back."""
-
-    op: Op
-    plan: Plan
-    convention: Convention
-
-    def _given(self, operands: Iterable[Any], options: dict[str, Any]) -> dict[str, Any]:
-        """Every operand and option by the table's name, in the candidate's layout."""
-        values = dict(zip(operands_of(self.op), operands, strict=False))
-        values = {name: self.laid(value) for name, value in values.items()}
-        for name, value in options.items():
-            if name in self.plan.names.values():
-                values[name] = plain(value)
-        if self.convention.mask_true == "drops" and values.get("mask") is not None:
-            values["mask"] = ~values["mask"]
-        return values
-
-    def laid(self, X: Any) -> Any:
-        """(B, H, n, c) <-> (B, n, H, c): its own inverse."""
-        return X.swapaxes(-2, -3) if self.convention.layout == "bnhc" and getattr(X, "ndim", 0) == 4 else X
-
-    def _each(self, values: Any, convert: Callable[[Any], Any]) -> Any:
-        """Every array in a nest of tuples and dicts converted."""
-        if isinstance(values, tuple):
-            return tuple(self._each(value, convert) for value in values)
-        if isinstance(values, list):
-            return [self._each(value, convert) for value in values]
-        if isinstance(values, dict):
-            return {name: self._each(value, convert) for name, value in values.items()}
-        is_array = hasattr(values, "__array__") or hasattr(values, "__dlpack__")
-        return convert(values) if is_array and not isinstance(values, np.generic) else values
-
-    def torch_forward(self, function: Any) -> Callable[..., Any]:
-        def forward(*operands: Any, **options: Any) -> Any:
-            positional, keywords = self.plan.arguments(self._given(operands, options))
-            Y = function(*positional, **keywords)
-            return self._each(_first(Y, self.op), self.laid)
-
-        return forward
-
-    def forward(self, function: Any, arrays: Arrays, has_backward: bool) -> Callable[..., Any]:
-        def forward(*operands: Any, **options: Any) -> Any:
-            values = self._each(self._given(operands, options), arrays.to)
-            positional, keywords = self.plan.arguments(values)
-            answer = function(*positional, **keywords)
-            Y, cache = _split(answer, self.op) if has_backward else (_first(answer, self.op), None)
-            ours = self._each(self._each(Y, arrays.back), self.laid)
-            ours = _scalar(ours) if self.op.scalar else ours
-            return (ours, (values, Y, cache)) if self.op.differentiable else ours
-
-        return forward
-
-    def backward(self, backward: Any, arrays: Arrays) -> Callable[..., Any]:
-        inverse = dict(self.plan.names)
-
-        def run(dY: Any, cache: Any) -> Any:
-            values, Y, own = cache
-            dY = self._each(self._each(dY, self.laid), arrays.to)
-            if own is not None and takes_cache(backward, self.op):
-                gradients = backward(dY, own.value)
-            else:
-                positional, keywords = functional_arguments(backward, self.op, inverse, values, Y, dY)
-                gradients = backward(*positional, **keywords)
-            if isinstance(gradients, dict) and not self.op.model:
-                gradients = _by_name(gradients, [n for n in self.op.differentiable if n in values])
-            gradients = tuple(gradients) if isinstance(gradients, list) else gradients
-            return self._each(self._each(gradients, arrays.back), self.laid)
-
-        return run
-
-
-@dataclass(frozen=True)
-class Own:
-    """What a pair's forward remembers: opaque, and possibly None."""
-
-    value: Any
-
-
-def _split(answer: Any, op: Op) -> tuple[Any, Own | None]:
-    """(Y, cache) of a pair, or Y alone."""
-    if isinstance(answer, tuple) and len(answer) == 2 and (len(op.outputs) == 1 or isinstance(answer[0], tuple)):
-        return answer[0], Own(answer[1])
-    return answer, None
-
-
-def _first(answer: Any, op: Op) -> Any:
-    """Y, without what else came with it: a cache, or attention weights."""
-    if isinstance(answer, tuple) and len(op.outputs) == 1:
-        return answer[0]
-    two = isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[0], tuple)
-    return answer[0] if two and len(op.outputs) > 1 else answer
-
-
-def _scalar(Y: Any) -> Any:
-    """A loss may be a Python float or an array without axes: here it is a NumPy scalar."""
-    if isinstance(Y, float):
-        return np.float64(Y)
-    return Y[()] if isinstance(Y, np.ndarray) and Y.ndim == 0 else Y
-
-
-def _by_name(gradients: dict[str, Any], names: list[str]) -> Any:
-    """Gradients that came as {"dX": ...} or {"X": ...}, in the order of the signature."""
-    found = tuple(gradients.get(f"d{name}", gradients.get(name)) for name in names)
-    return found[0] if len(names) == 1 else found

@@ -37,13 +37,24 @@ class Case:
     writeable: bool = False
 
     def rounded(self, precision: Precision) -> Case:
-        """The same case with every floating array rounded to the format: what an implementation is given."""
+        """The same case with every floating array rounded to the format: what an implementation is given.
+
+        A finite number beyond the format's largest becomes that one: float64's most negative number is drawn, to be each
+        format's.
+        """
 
         def rounding(values: dict[str, Any]) -> dict[str, Any]:
-            return {name: round_to(v, precision) if is_floating(v) else v for name, v in values.items()}
+            return {
+                name: round_to(within(v, precision), precision) if is_floating(v) else v for name, v in values.items()
+            }
 
         options, upstream = rounding(self.options), rounding(self.upstream)
         return Case(rounding(self.operands), options, upstream, self.hard, self.layouts)
+
+
+def within(X: Array, precision: Precision) -> Array:
+    """Finite numbers no larger than the format's largest."""
+    return np.asarray(np.where(np.isinf(X), X, np.clip(X, -precision.largest, precision.largest)))
 
 
 class Draws(Protocol):
@@ -80,6 +91,8 @@ def sizes_of(draws: Draws, names: str, least: dict[str, int] | None = None) -> d
     One case in ten is square, all sizes being one (what guesses an axis by its size, or relies on a shape error, shows
     there alone), and one in ten has one long axis (a second tile, a truncated loop).
     """
+    if not names.split():
+        return {}
     kind = draws.choice(("different",) * 8 + ("square", "long"))
     if kind == "square":
         return dict.fromkeys(names.split(), draws.choice((2, 3))) | _fixed(draws, names)
@@ -100,9 +113,10 @@ def _fixed(draws: Draws, names: str) -> dict[str, int]:
 
 
 def leading(draws: Draws, sizes: dict[str, int], axes: str = "B H") -> tuple[int, ...]:
-    """No, one or two leading axes."""
+    """No, one or two leading axes; so many if their number, `lead`, is fixed as the sizes are."""
     names = axes.split()
-    return tuple(sizes[name] for name in names[: draws.choice(range(len(names) + 1))])
+    count = draws.fixed["lead"] if "lead" in draws.fixed else draws.choice(range(len(names) + 1))
+    return tuple(sizes[name] for name in names[:count])
 
 
 def values_of(draws: Draws, shape: tuple[int, ...], hard: bool, largest: float = 8.0) -> Array:
@@ -147,13 +161,21 @@ def _softmax(draws: Draws, hard: bool, upstream: str) -> Case:
     sizes = sizes_of(draws, "m B H", None if hard else {"m": 2})
     shape = (*leading(draws, sizes), sizes["m"])
     X = values_of(draws, shape, hard, 200.0)
-    if hard:  # rows far apart, so that one maximum for all rows shows
-        X = X + draws.rng.choice([0.0, 1000.0, -1000.0], (*shape[:-1], 1))
+    if hard:
+        X = far_apart(draws, X)
     axis = draws.choice((-1, *range(-len(shape), len(shape)))) if hard else -1
     if axis != -1 and draws.choice((True, False)):
         X = np.moveaxis(X, -1, axis)
     options = {} if axis == -1 and draws.choice((True, False)) else {"axis": axis}
     return laid_out(draws, {"X": X}, options, {upstream: draws.normal(X.shape)}, hard)
+
+
+def far_apart(draws: Draws, X: Array) -> Array:
+    """Rows far apart, so that one maximum for all rows shows: below any finite number that a maximum may start at, and so
+    far from 0 that float32 keeps nothing of their differences, and nothing of a logarithm beside them.
+    """
+    offsets, shares = [0.0, 1000.0, -1000.0, -2e6, 1e4, 1e8], [0.4, 0.15, 0.15, 0.15, 0.05, 0.1]
+    return np.asarray(X + draws.rng.choice(offsets, (*X.shape[:-1], 1), p=shares))
 
 
 def layer_norm(draws: Draws, hard: bool) -> Case:
@@ -174,7 +196,7 @@ def linear(draws: Draws, hard: bool) -> Case:
     sizes = sizes_of(draws, "d k n B")
     lead = leading(draws, sizes, "n B")
     d, k = sizes["d"], sizes["k"]
-    if d == 1 or k == 1 or not draws.choice((False, True)):
+    if d == 1 or k == 1 or not draws.choice((False, True)) or "k" in draws.fixed:
         operands = {"X": values_of(draws, (*lead, d), hard, 1e3), "weight": values_of(draws, (k, d), hard)}
     else:  # a square weight: a missing transposition keeps its shape
         k = d
@@ -239,7 +261,8 @@ def _attending(draws: Draws, weights: tuple[int, ...], hard: bool) -> dict[str, 
         options["mask"] = mask
     if draws.choice((False, True)):
         bias = values_of(draws, partial(), hard)
-        options["bias"] = np.where(draws.rng.random(bias.shape) < 0.2, -np.inf, bias) if draws.choice((0, 1)) else bias
+        bias = np.where(draws.rng.random(bias.shape) < 0.2, -np.inf, bias) if draws.choice((0, 1)) else bias
+        options["bias"] = _filled(draws, bias) if hard and draws.choice((False, True)) else bias
     if draws.choice((False, True)):
         options["causal"] = True
         options["query_offset"] = draws.choice((0, m - n, 1, -1, 2, 40, np.int64(1)))
@@ -250,11 +273,23 @@ def _attending(draws: Draws, weights: tuple[int, ...], hard: bool) -> dict[str, 
     return options
 
 
+FILLS = (-1e4, -1e9, float(np.finfo(np.float64).min))  # the last one is that of the dtype, once it is rounded
+
+
+def _filled(draws: Draws, bias: Array) -> Array:
+    """A large finite number in place of -inf, as many write it: in whole rows, or in parts of rows."""
+    rows = draws.rng.random((*bias.shape[:-1], 1)) < draws.choice((0.4, 1.0))
+    parts = draws.rng.random(bias.shape) < draws.choice((1.0, 1.0, 0.6))
+    return np.where(rows & parts, draws.choice(FILLS), bias)
+
+
 def attention(draws: Draws, hard: bool) -> Case:
     sizes = sizes_of(draws, "n m c e B H", None if hard else {"m": 2})
     lead = leading(draws, sizes)
     n, m, c, e = (sizes[name] for name in "nmce")
-    e = draws.choice((e, e, c))  # fused kernels have a path of their own where V is as wide as K
+    e = (
+        e if "e" in draws.fixed else draws.choice((e, e, c))
+    )  # fused kernels have a path of their own where V is as wide as K
     largest = draws.choice((4.0, 30.0))  # scores in the hundreds: a softmax that is a step
     operands = {
         "Q": values_of(draws, (*lead, n, c), hard, largest),
@@ -263,8 +298,20 @@ def attention(draws: Draws, hard: bool) -> Case:
     }
     if hard and draws.choice((False, True)):
         operands["K"] = operands["K"] + 10.0 * draws.normal((c,))  # one vector added to all keys
+    if hard and draws.choice((False, False, False, True)):
+        operands |= _equal_scores(draws, operands["Q"], operands["K"])
     options = _attending(draws, (*lead, n, m), hard)
+    if hard and {"mask", "causal"} & options.keys() and draws.choice((False, True)):
+        # One key far above the others: where it is masked, exp(its score - the row's log-sum-exp) overflows in any dtype.
+        operands["K"][..., draws.choice(range(m)), :] *= 2.0**9
     return laid_out(draws, operands, options, {"dC": draws.normal((*lead, n, e))}, hard)
+
+
+def _equal_scores(draws: Draws, Q: Array, K: Array) -> dict[str, Array]:
+    """Rows of equal huge scores without a rounding: only the sum of the exponentials is left."""
+    size = draws.choice((2.0**4, 2.0**7, 2.0**10))  # scores of 256 c to 2^20 c before they are scaled
+    rows = draws.rng.choice([1.0, -1.0, 0.5], (*Q.shape[:-1], 1))
+    return {"Q": np.broadcast_to(rows * size, Q.shape).copy(), "K": np.full(K.shape, size)}
 
 
 def attention_stages(draws: Draws, hard: bool) -> Case:
@@ -283,7 +330,7 @@ def self_attention(draws: Draws, hard: bool) -> Case:
     sizes = sizes_of(draws, "n d c e B H", None if hard else {"n": 2})
     lead = leading(draws, sizes)
     n, d, c, e = (sizes[name] for name in "ndce")
-    e = draws.choice((e, e, c))
+    e = e if "e" in draws.fixed else draws.choice((e, e, c))
     operands = {
         "X": values_of(draws, (*lead, n, d), hard, 4.0),
         "Wq": draws.normal((d, c)),
@@ -315,6 +362,8 @@ def cross_entropy(draws: Draws, hard: bool) -> Case:
     shape = leading(draws, sizes, "n B")
     v = sizes["v"]
     logits = values_of(draws, (*shape, v), hard, 300.0)
+    if hard:
+        logits = far_apart(draws, logits)
     targets = draws.rng.integers(0, v, shape)
     options: dict[str, Any] = {}
     if draws.choice((False, True)):
@@ -323,6 +372,9 @@ def cross_entropy(draws: Draws, hard: bool) -> Case:
         if bool((targets == ignored).all()):  # at least one counts
             targets = np.full(shape, v - 1)
         options["ignore_index"] = ignored
+    if hard and draws.choice((False, True)):  # classes that a row rules out: never its target, and never all
+        out = (draws.rng.random(logits.shape) < 0.3) & (np.clip(targets, 0, v - 1)[..., None] != np.arange(v))
+        logits = np.where(out, -np.inf, logits)
     targets = np.asarray(targets, draws.choice((np.int64, np.int32)))
     upstream = {"dloss": np.asarray(draws.choice((1.0, -1.7, 0.3, 0.0, 4096.0)))}
     return laid_out(draws, {"logits": logits, "targets": targets}, options, upstream, hard)

@@ -11,21 +11,33 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from equivalence_tests.arithmetic import PRECISIONS
 from equivalence_tests.candidate import LAYOUTS, MASK_TRUE
+from equivalence_tests.cases import SeededDraws
 from equivalence_tests.check_process import Refused, check_in_process
 from equivalence_tests.checking import CASES
 from equivalence_tests.conventions import NAMES
 from equivalence_tests.findings import LANGUAGES
-from equivalence_tests.flags import Parser
+from equivalence_tests.flags import Parser, seconds
 from equivalence_tests.loading import nearest
 from equivalence_tests.ops import OPS
+from equivalence_tests.part_names import PART_NAMES
 from equivalence_tests.report import show
 from equivalence_tests.request import Request
+from equivalence_tests.signatures import options_of
 
+MOST_LEAD, MOST_SIZE = 8, 4096
+OF_THE_TABLE = ("layout", "mask_true", "lead", "without")
+WITHOUT_A_TABLE = ("shapes", "inputs", "laws")
+USELESS = {  # what would be ignored
+    "a function": ("options", *WITHOUT_A_TABLE),
+    "--laws-only": (),  # what it reads depends on --like: see check_worker.refuse_unread
+    "--command": ("backward", "strict", *OF_THE_TABLE, *WITHOUT_A_TABLE),
+}
 EXAMPLES = """examples
   gemelos check mine.py:attention --like attention
       a forward; if mine.py has attention_backward too, the pair
@@ -37,8 +49,17 @@ EXAMPLES = """examples
       any language: one .npy file for each argument and each answer
   gemelos check dump.npz --like attention
       arrays out of a running system: which one is the first that is wrong
+  gemelos check mine.py:adamw --like adamw_step
+      a part around the model, with its own signature: in place or returned, arrays by name or one at a time, a class
 
 exit status: 0 it agrees, 1 it is wrong, 2 it could not be judged, 3 it agrees, with another convention"""
+
+
+# Flags that a part does not take.
+OP_FLAGS = (
+    *("backward", "command", "options", "dtype", "device", "cases", "sizes", "lead", "layout", "mask_true", "without"),
+    *("laws_only", "shapes", "inputs", "laws"),
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -73,14 +94,15 @@ def _parser() -> Parser:
     )
     what = "FILE.py:NAME or package.module:NAME; or a dump, an .npz file or a folder of .npy files"
     parser.add_argument("candidate", metavar="CANDIDATE", nargs="?", help=what)
-    parser.add_argument("--like", metavar="OP", help=f"what it should compute: {', '.join(OPS)}")
+    like = f"what it should compute, an op: {', '.join(OPS)}; or a part: {', '.join(PART_NAMES)}"
+    parser.add_argument("--like", metavar="NAME", help=like)
     parser.add_argument("--backward", metavar="FILE.py:NAME", help="its backward (default: NAME_backward)")
     parser.add_argument("--command", metavar="WORDS", help="a program of any language instead, with DIR_IN and DIR_OUT")
     parser.add_argument(
         "--options",
         default="",
         metavar="OPTIONS",
-        help="that the program takes, mask,causal; or of a dump, causal,p=0.1",
+        help="that the program takes: mask,causal; always, with a !: causal!; or of a dump: causal,p=0.1",
     )
     parser.add_argument("--dtype", choices=tuple(PRECISIONS), help="default: those that it takes, float64 and float32")
     parser.add_argument("--device", default="cpu", help="of a torch candidate: cpu or cuda (default: %(default)s)")
@@ -107,6 +129,7 @@ def _parser() -> Parser:
     )
     parser.add_argument("--accept-conventions", action="store_true", help="every convention is as good as the table's")
     parser.add_argument("--strict", action="store_true", help="bad input must be refused, empty axes taken, as here")
+    parser.add_argument("--no-trace", action="store_true", help="look for no line of your own file")
     laws = parser.add_argument_group("without a reference", "for an op that the table does not know")
     laws.add_argument("--laws-only", action="store_true", help="its gradient against its own forward, and laws")
     laws.add_argument("--shapes", metavar="SHAPES", help="of its operands, by letter: 'X: ... n d; W: k d; ids: n < v'")
@@ -115,7 +138,7 @@ def _parser() -> Parser:
     )
     laws.add_argument("--laws", default="", metavar="LAWS", help="more to hold it to: batch, 'permutation n'")
     parser.add_argument(
-        "--time-limit", type=float, default=10.0, metavar="S", help="of one call (default: %(default)s s)"
+        "--time-limit", type=seconds, default=10.0, metavar="S", help="of one call (default: %(default)s s)"
     )
     parser.add_argument(
         "--out", default="results/check", metavar="DIR", help="of the counterexample (default: %(default)s)"
@@ -149,18 +172,26 @@ def _dump(given: argparse.Namespace, console: Console) -> int:
 
 def _request(parser: Parser, given: argparse.Namespace) -> dict[str, Any]:
     """What the worker is told."""
+    if given.command is not None and not given.command.strip():
+        parser.error(f"--command: {given.command!r} came, expected a program, DIR_IN and DIR_OUT")
     if (given.candidate is None) == (given.command is None):
         parser.error("expected FILE.py:NAME, a dump, or --command WORDS (one of them)")
     if given.like is None and not given.laws_only:
-        parser.error(f"--like: expected what it should compute, one of {', '.join(OPS)}")
-    if given.like is not None and given.like not in OPS:
-        parser.error(f"--like: {given.like!r} is not in the table, {nearest(given.like, OPS)}")
+        parser.error(f"--like: expected an op ({', '.join(OPS)}) or a part ({', '.join(PART_NAMES)})")
+    if given.like in PART_NAMES:
+        _no_op_flags(parser, given)
+    elif given.like is not None and given.like not in OPS:
+        parser.error(f"--like: {given.like!r} is no op and no part, {nearest(given.like, (*OPS, *PART_NAMES))}")
+    if given.like not in PART_NAMES:
+        _refuse_the_useless(parser, given)
     for name, least in (("cases", 1), ("seed", 0), ("lead", 0)):
         value = getattr(given, name)
         if value is not None and value < least:
             parser.error(f"--{name}: {value} came, expected at least {least}")
-    if not given.time_limit > 0:
-        parser.error(f"--time-limit: {given.time_limit} came, expected more than 0")
+    if given.lead is not None and given.lead > MOST_LEAD:
+        parser.error(f"--lead: {given.lead} came, expected at most {MOST_LEAD}")
+    if Path(given.out).exists() and not Path(given.out).is_dir():
+        parser.error(f"--out: {given.out} is a file, expected a folder")
     asked = Request(
         spec=given.command or given.candidate,
         like=given.like or "",
@@ -185,11 +216,21 @@ def _request(parser: Parser, given: argparse.Namespace) -> dict[str, Any]:
             "cases": given.cases,
             "seed": given.seed,
             "dtypes": [given.dtype] if given.dtype else None,
-            "sizes": _sizes(parser, given.sizes),
+            "sizes": _sizes(parser, given.sizes, given.like, given.laws_only),
             "strict": given.strict,
             "accept": ["all"] if given.accept_conventions else given.accept,
+            "trace": not given.no_trace,
         },
     }
+
+
+def _no_op_flags(parser: Parser, given: argparse.Namespace) -> None:
+    """A part is a function or a class of Python, and the flags of an op say nothing of it."""
+    for name in OP_FLAGS:
+        if getattr(given, name) != parser.get_default(name):
+            parser.error(f"--{name.replace('_', '-')} is for an op, not for the part {given.like}")
+    if given.candidate is not None and _is_dump(given.candidate):
+        parser.error(f"{given.candidate}: a dump came, expected FILE.py:NAME for the part {given.like}")
 
 
 def _constant(word: str) -> tuple[str, bool | int | float]:
@@ -207,15 +248,47 @@ def _words(text: str) -> tuple[str, ...]:
     return tuple(word.strip() for word in text.split(",") if word.strip())
 
 
-def _sizes(parser: Parser, text: str) -> dict[str, int]:
-    """c=64,n=128"""
+def _refuse_the_useless(parser: Parser, given: argparse.Namespace) -> None:
+    """A flag that would change nothing is an error: whoever gives it believes that it does."""
+    if given.backward == "":
+        parser.error("--backward: '' came, expected FILE.py:NAME or package.module:NAME")
+    kind = "--command" if given.command is not None else "--laws-only" if given.laws_only else ""
+    if given.command is not None and given.laws_only:
+        parser.error("--laws-only: it came with --command, expected a function")
+    given_anew = {name: getattr(given, name) != parser.get_default(name) for name in vars(given)}
+    for name in USELESS.get(kind, USELESS["a function"]):
+        if given_anew[name] and not (given.candidate is not None and _is_dump(given.candidate)):
+            flag = f"--{name.replace('_', '-')}"
+            parser.error(f"{flag}: it came with {kind or 'a function'}, where it changes nothing")
+    if given.like in OPS and given.mask_true != "keeps" and "mask" not in options_of(OPS[given.like]):
+        parser.error(f"--mask-true: {given.like} has no mask")
+
+
+def _sizes(parser: Parser, text: str, like: str | None, laws_only: bool) -> dict[str, int]:
+    """c=64,n=128. The letters of --shapes are known where the laws are asked."""
+    letters = _letters(like) if text and not laws_only else []
     sizes = {}
     for part in text.split(",") if text else ():
         name, _, size = part.partition("=")
         if not name or not size.isdecimal() or int(size) < 1:
             parser.error(f"--sizes: {part!r} came, expected a letter and a number such as c=64")
+        if name not in letters and not laws_only:
+            said = f"expected one of {', '.join(letters)}" if letters else "its sizes are those of its configuration"
+            parser.error(f"--sizes: {like} has no {name!r}, {said}")
+        if int(size) > MOST_SIZE:
+            parser.error(f"--sizes: {part} came, expected at most {MOST_SIZE}")
         sizes[name] = int(size)
     return sizes
+
+
+def _letters(like: str | None) -> list[str]:
+    """The letters of an op's sizes: those that change the shapes of its cases when they are given."""
+
+    def shapes(fixed: dict[str, int]) -> list[Any]:
+        drawn = [OPS[like].draw(SeededDraws(np.random.default_rng(i), fixed), False) for i in range(10)]  # type: ignore[index]
+        return [array.shape for case in drawn for array in case.operands.values()]
+
+    return [letter for letter in "ABHcdekmnv" if like in OPS and shapes({letter: 13}) != shapes({})]
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Run a check in a process of its own and watch over it: who hangs, exits or crashes is judged all the same."""
+"""Judge a candidate that runs in a process of its own: what hangs, exits or crashes is judged all the same."""
 
 from __future__ import annotations
 
@@ -6,71 +6,119 @@ import json
 import os
 import random
 import selectors
-import signal
 import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Callable
-from contextlib import suppress
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+from equivalence_tests import failing_case
+from equivalence_tests.arithmetic import PRECISIONS
+from equivalence_tests.candidate import Candidate
+from equivalence_tests.checking import Settings, digest, draw, examine
+from equivalence_tests.checks import reraise_interrupt
 from equivalence_tests.findings import Finding
+from equivalence_tests.implementations import NotOffered, run
+from equivalence_tests.part_names import PART_NAMES
+from equivalence_tests.process import TICK, Ended, Stillness, how_it_ended, started
+from equivalence_tests.remote import SLOWER, Refused, Remote, candidate_there
 from equivalence_tests.report import Property, Report
+from equivalence_tests.request import Request
 
 WORKER = "equivalence_tests.check_worker"
 FRESH = "answers the same in a fresh process"
-SLOW_STAGES = ("import", "diagnosis")  # what may take so many times the limit of one call
-SLOWER = 6
 
-
-class Refused(Exception):
-    """The candidate cannot be judged: one line that says why."""
-
-
-class Ended(Exception):
-    """The worker is gone, or was stopped, at some stage."""
-
-    def __init__(self, finding: Finding) -> None:
-        super().__init__(finding.code)
-        self.finding = finding
+__all__ = ["Ended", "Refused", "check_in_process", "run_worker"]
 
 
 def check_in_process(request: dict[str, Any], limit: float, watch: Callable[[str], None]) -> Report:
-    """The report of a check in a fresh process, and of some of its cases in another one, in another order.
+    """The report of a check whose candidate runs in a fresh process, and of some of its cases in another, in another order.
 
     `limit` is the number of seconds that a single call may take. Refused if there is no such candidate.
     """
     began = time.monotonic()
     try:
-        message, printed = run_worker(request, limit, watch)
+        apart = request["laws_only"] or request["candidate"]["like"] in PART_NAMES
+        report = _laws(request, limit, watch) if apart else _examined(request, limit, watch)
     except Ended as ended:
-        return _broken(request, ended.finding, time.monotonic() - began)
-    if "error" in message:
-        raise Refused(message["error"])
-    report = Report.from_json(message["report"])
+        report = _broken(request, ended.finding)
+    return replace(report, seconds=time.monotonic() - began)
+
+
+def _examined(request: dict[str, Any], limit: float, watch: Callable[[str], None]) -> Report:
+    asked, settings = wanted(request), settings_of(request)
+    with _running(asked, limit, watch) as (candidate, at, there):
+        try:
+            report = examine(candidate, settings, at)
+        except (Ended, Refused):
+            raise
+        except ValueError as error:  # what is asked cannot be: a candidate's own errors are caught where it is called
+            raise Refused(str(error)) from None
+        except Exception:  # ours: what a candidate raises is caught where it is called
+            defect = traceback.format_exc()
+            raise Refused(f"this is a defect of gemelos, not of {asked.spec}\n{defect}") from None
+        printed = there.printed if there is not None else 0
+        if there is not None:  # how it was called is known over there
+            report = replace(report, notes=(*report.notes, *there.notes()))
+        if report.counterexample is not None:
+            report = replace(report, files=_written(request, candidate, report))
     if report.files and not _fails(report.files[-1], limit):
         report = replace(report, files=(), notes=(*report.notes, Finding("not_replayed")))
     if printed:
         report = replace(report, notes=(*report.notes, Finding("prints", numbers={"bytes": printed})))
-    digests = message["digests"]
-    if report.verdict in ("agrees", "another convention") and digests:
-        report = _replayed(report, request, digests, limit, watch)
-    return replace(report, seconds=time.monotonic() - began)
+    if report.verdict in ("agrees", "another convention") and report.digests:
+        report = _replayed(report, asked, settings, limit, watch)
+    return report
 
 
-def _replayed(
-    report: Report, request: dict[str, Any], digests: dict[str, str], limit: float, watch: Callable[[str], None]
-) -> Report:
-    order = list(digests)
+@contextmanager
+def _running(
+    asked: Request, limit: float, watch: Callable[[str], None]
+) -> Iterator[tuple[Candidate, Callable[[str], None], Remote | None]]:
+    """The candidate, what is to be told how far the check is, and the other end. A program is a process of its own."""
+    if asked.command:
+        try:
+            candidate = asked.candidate()
+        except ValueError as error:
+            raise Refused(str(error)) from None
+        yield candidate, watch, None
+        return
+    with candidate_there(asked, limit, watch) as (candidate, there):
+
+        def at(what: str) -> None:
+            there.at = what
+            watch(what)
+
+        yield candidate, at, there
+
+
+def _written(request: dict[str, Any], candidate: Candidate, report: Report) -> tuple[str, ...]:
+    assert report.counterexample is not None
+    try:
+        followed = wanted(request).following(report.conventions)
+        return failing_case.write(Path(request["out"]), candidate, report.counterexample, followed)
+    except OSError as error:
+        raise Refused(f"--out: {request['out']} cannot be written, {error.strerror}") from None
+
+
+def _replayed(report: Report, asked: Request, settings: Settings, limit: float, watch: Callable[[str], None]) -> Report:
+    order, other = list(report.digests), []
     random.Random(1).shuffle(order)
     try:
-        message, _ = run_worker({**request, "order": order, "report": report.as_json()}, limit, watch)
+        with _running(asked, limit, watch) as (found, at, _):
+            candidate = asked.following(report.conventions).applied(found)
+            for key in order:
+                index, dtype = key.split()
+                at(f"case {index} in {dtype}, in a fresh process")
+                if _digest(candidate, settings, int(index), dtype) != report.digests[key]:
+                    other.append(key)
     except Ended as ended:
         row = Property(FRESH, len(order), 1, ended.finding.say())
         return replace(report, verdict="wrong", rows=(*report.rows, row), findings=(ended.finding,))
-    other = [key for key in order if message["digests"][key] != digests[key]]
     what = f"case {other[0].replace(' ', ' in ')} has another answer" if other else ""
     rows = (*report.rows, Property(FRESH, len(order), len(other), what))
     if not other:
@@ -80,19 +128,51 @@ def _replayed(
     return replace(report, verdict="wrong", rows=rows, findings=(finding,))
 
 
+def _digest(candidate: Candidate, settings: Settings, index: int, dtype: str) -> str:
+    """Of one case's answer; nothing where there is none."""
+    try:
+        case, _ = draw(candidate, settings, index)
+        return digest(run(candidate.implementation, candidate.op, case.rounded(PRECISIONS[dtype]), dtype))
+    except NotOffered:
+        return ""
+    except BaseException as error:  # a candidate may raise anything
+        reraise_interrupt(error)
+        return ""
+
+
 def _fails(script: str, limit: float) -> bool:
     """Whether a counterexample fails in a process of its own too."""
-    command = [sys.executable, script]
-    try:
-        done = subprocess.run(command, capture_output=True, timeout=SLOWER * limit, check=False)
-    except subprocess.TimeoutExpired:
-        return True
-    return done.returncode != 0
+    with started((script,), (), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        try:
+            return process.wait(SLOWER * limit) != 0
+        except subprocess.TimeoutExpired:
+            return True
 
 
-def _broken(request: dict[str, Any], finding: Finding, seconds: float) -> Report:
+def _broken(request: dict[str, Any], finding: Finding) -> Report:
     spec, like = request["candidate"]["spec"], request["candidate"]["like"]
-    return Report(spec, like, "", "", "wrong", findings=(finding,), seconds=seconds)
+    return Report(spec, like, "", "", "wrong", findings=(finding,))
+
+
+def wanted(request: dict[str, Any]) -> Request:
+    told = request["candidate"]
+    return Request(**told | {name: tuple(told[name]) for name in ("options", "without")})
+
+
+def settings_of(request: dict[str, Any]) -> Settings:
+    told = request["settings"]
+    dtypes = tuple(told["dtypes"]) if told["dtypes"] else None
+    return Settings(**told | {"dtypes": dtypes, "accept": tuple(told["accept"])})
+
+
+# What is judged where it runs: laws without a reference, the dojo's katas
+
+
+def _laws(request: dict[str, Any], limit: float, watch: Callable[[str], None]) -> Report:
+    message, _ = run_worker(request, limit, watch)
+    if "error" in message:
+        raise Refused(message["error"])
+    return Report.from_json(message["report"])
 
 
 def run_worker(
@@ -101,61 +181,48 @@ def run_worker(
     """The worker's last message, and how many bytes the candidate printed. Ended if the worker dies or is silent."""
     ours, theirs = os.pipe()
     with tempfile.TemporaryFile() as out, os.fdopen(ours, "rb", buffering=0) as messages:
-        command = [sys.executable, "-m", worker_module, str(theirs)]
-        worker = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=out,
-            stderr=subprocess.STDOUT,
-            pass_fds=[theirs],
-            start_new_session=True,
-        )
-        os.close(theirs)
-        try:
+        streams = {"stdin": subprocess.PIPE, "stdout": out, "stderr": subprocess.STDOUT}
+        with started(("-m", worker_module), (theirs,), **streams) as worker:
+            os.close(theirs)
             assert worker.stdin is not None
             worker.stdin.write((json.dumps(request) + "\n").encode())
             worker.stdin.close()
             message = _listen(worker, messages, limit, watch)
-        finally:
-            _stop(worker)
         return message, out.seek(0, os.SEEK_END)
 
 
 def _listen(
     worker: subprocess.Popen[bytes], messages: Any, limit: float, watch: Callable[[str], None]
 ) -> dict[str, Any]:
-    """The message that ends it. Ended if the worker dies, or says nothing for too long."""
+    """The message that ends it. Ended if the worker dies, writes rubbish, or says nothing for too long."""
     at, rest = "import", b""
+    while True:
+        _wait(worker, messages, limit, at)
+        chunk = messages.read(1 << 16)
+        if not chunk:
+            raise Ended(Finding("ends_process", numbers={"how": how_it_ended(worker), "at": at}))
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            try:
+                message: dict[str, Any] = dict(json.loads(line))
+            except (ValueError, TypeError):
+                raise Ended(Finding("writes_rubbish", numbers={"at": at})) from None
+            if "at" not in message:
+                return message
+            at = str(message["at"])
+            watch(at)
+
+
+def _wait(worker: subprocess.Popen[bytes], messages: Any, limit: float, at: str) -> None:
+    """Until there is something to read. The pipe may stay open although the worker is gone: its children hold it."""
+    allowed = limit * (SLOWER if at.startswith(("import", "diagnosis")) else 1)
+    last, still = time.monotonic() + allowed, Stillness(worker.pid)
     with selectors.DefaultSelector() as waiting:
         waiting.register(messages, selectors.EVENT_READ)
-        while True:
-            allowed = limit * (SLOWER if at.startswith(SLOW_STAGES) else 1)
-            if not waiting.select(allowed):
+        while not waiting.select(min(TICK, max(0.0, last - time.monotonic()))):
+            if worker.poll() is not None and not waiting.select(0):
+                raise Ended(Finding("ends_process", numbers={"how": how_it_ended(worker), "at": at}))
+            if time.monotonic() >= last:
                 raise Ended(Finding("hangs", numbers={"seconds": allowed, "at": at}))
-            chunk = messages.read(1 << 16)
-            if not chunk:
-                raise Ended(Finding("ends_process", numbers={"how": _how(worker), "at": at}))
-            *lines, rest = (rest + chunk).split(b"\n")
-            for line in lines:
-                message: dict[str, Any] = json.loads(line)
-                if "at" not in message:
-                    return message
-                at = message["at"]
-                watch(at)
-
-
-def _how(worker: subprocess.Popen[bytes]) -> str:
-    code = worker.wait()
-    if code >= 0:
-        return f"exit status {code}"
-    try:
-        return signal.Signals(-code).name
-    except ValueError:
-        return f"signal {-code}"
-
-
-def _stop(worker: subprocess.Popen[bytes]) -> None:
-    """The worker and whatever it started."""
-    with suppress(ProcessLookupError):
-        os.killpg(worker.pid, signal.SIGKILL)
-    worker.wait()
+            if at == "import" and still.seconds() >= limit:
+                raise Ended(Finding("hangs", numbers={"seconds": limit, "at": at}))

@@ -1,7 +1,7 @@
-"""The process in which a candidate runs: it may hang, exit, print or crash, and only this process suffers.
+"""The process in which a function is held against laws: it may hang, exit, print or crash, and only this process suffers.
 
 It reads one request, a line of JSON, and answers in lines of JSON on the descriptor that it is given: {"at": ...} before
-each thing it does, and at the end {"report": ...}, {"digests": ...} or {"error": ...}.
+each thing it does, and at the end {"report": ...} or {"error": ...}.
 """
 
 from __future__ import annotations
@@ -11,15 +11,10 @@ import os
 import signal
 import sys
 import traceback
-from pathlib import Path
 from typing import Any
 
-from equivalence_tests import failing_case
-from equivalence_tests.checking import Settings, digest, draw, examine
-from equivalence_tests.implementations import NotOffered
-from equivalence_tests.loading import load_function
-from equivalence_tests.observe import observe
-from equivalence_tests.report import Report
+from equivalence_tests.loading import keep_numpy, load_function
+from equivalence_tests.part_names import PART_NAMES
 from equivalence_tests.request import Request
 
 LAW_CASES = 40  # complex steps take one run of the forward for every element
@@ -39,75 +34,75 @@ class Messages:
         self.send({"at": what})
 
 
-def check(request: dict[str, Any], messages: Messages) -> None:
+def part(request: dict[str, Any], messages: Messages) -> None:
+    """Of an optimizer, a sampler, a tokenizer, ...: what is no op of the table."""
+    from equivalence_tests.parts.outside import check_part
+
+    told = request["candidate"]
     try:
-        candidate = wanted(request).candidate()
+        function = load_function(told["spec"])
+        keep_numpy()
+        strict = request["settings"]["strict"]
+        report = check_part(function, told["like"], label=told["spec"], strict=strict, watch=messages.at)
     except ValueError as error:
         messages.send({"error": str(error)})
         return
-    try:
-        report = examine(candidate, settings_of(request), messages.at)
-    except ValueError as error:  # what is asked cannot be: a candidate's own errors are caught where it is called
-        messages.send({"error": str(error)})
-        return
-    told = report.as_json()
-    if report.counterexample is not None:
-        followed = wanted(request).following(report.conventions)
-        files = failing_case.write(Path(request["out"]), followed.candidate(), report.counterexample, followed)
-        told["files"] = list(files)
-    messages.send({"report": told, "digests": report.digests})
+    messages.send({"report": report.as_json()})
 
 
 def laws(request: dict[str, Any], messages: Messages) -> None:
     """Without a reference."""
-    from equivalence_tests.laws_only import check_laws
+    from equivalence_tests.laws_only.checking import DTYPES, check_candidate, check_laws
+    from equivalence_tests.laws_only.pair_laws import LAWS
+    from equivalence_tests.laws_only.run import Plan
 
     messages.at("diagnosis: laws")
-    asked = wanted(request)
+    asked, settings = wanted(request), request["settings"]
+    cases, dtypes = min(settings["cases"], LAW_CASES), tuple(settings["dtypes"] or DTYPES)
     specs = (asked.spec, asked.backward, request["inputs"])
     try:
+        refuse_unread(asked, settings, request)
         forward, backward, inputs = (load_function(spec) if spec else None for spec in specs)
-        told = check_laws(
-            forward,
-            backward,
-            shapes=request["shapes"],
-            inputs=inputs,
-            like=asked.like or None,
-            laws=request["laws"],
-            cases=min(request["settings"]["cases"], LAW_CASES),
-            seed=request["settings"]["seed"],
-        )
+        keep_numpy()
+        if asked.like and request["shapes"] is None and inputs is None:
+            plan = Plan(cases, settings["seed"], dtypes, LAWS)
+            told = check_candidate(asked.candidate(), (forward, backward), plan, settings["sizes"])
+        else:
+            told = check_laws(
+                forward,
+                backward,
+                shapes=request["shapes"],
+                inputs=inputs,
+                like=asked.like or None,
+                laws=request["laws"],
+                cases=cases,
+                seed=settings["seed"],
+                dtypes=dtypes,
+                sizes=settings["sizes"],
+            )
     except (ValueError, TypeError) as error:
         messages.send({"error": str(error)})
         return
-    messages.send({"report": told.as_report(asked.spec).as_json(), "digests": {}})
+    messages.send({"report": told.as_report(asked.spec).as_json()})
 
 
-def replay(request: dict[str, Any], messages: Messages) -> None:
-    """The given cases in the given order, each as a digest of its answer."""
-    followed = Report.from_json(request["report"]).conventions
-    candidate, settings = wanted(request).following(followed).candidate(), settings_of(request)
-    found = {}
-    for key in request["order"]:
-        index, dtype = key.split()
-        messages.at(f"case {index} in {dtype}, in a fresh process")
-        try:
-            case, _ = draw(candidate, settings, int(index))
-            found[key] = digest(observe(candidate.implementation, candidate.op, case, dtype).answer)
-        except NotOffered:
-            found[key] = ""
-    messages.send({"digests": found})
+def refuse_unread(asked: Request, settings: dict[str, Any], request: dict[str, Any]) -> None:
+    """ValueError for what is given beside --laws-only and would not be read."""
+    plain = Request("", "")
+    if asked.command:
+        raise ValueError("--command: --laws-only needs a function, expected FILE.py:NAME")
+    if settings["strict"]:
+        raise ValueError("--strict: --laws-only does not read it, expected --like alone")
+    for name in ("layout", "mask_true", "lead", "device", "without", "options"):
+        if getattr(asked, name) != getattr(plain, name) and (name == "options" or not asked.like):
+            raise ValueError(f"--{name.replace('_', '-')}: --laws-only does not read it without --like")
+    if asked.like and request["laws"]:
+        raise ValueError("--laws: --like brings its own laws, expected --shapes")
 
 
 def wanted(request: dict[str, Any]) -> Request:
     told = request["candidate"]
-    return Request(**told | {name: tuple(told[name]) for name in ("options", "without")})
-
-
-def settings_of(request: dict[str, Any]) -> Settings:
-    told = request["settings"]
-    dtypes = tuple(told["dtypes"]) if told["dtypes"] else None
-    return Settings(**told | {"dtypes": dtypes, "accept": tuple(told["accept"])})
+    return Request(**told | {name: tuple(told[name]) for name in ("options", "without", "conventions")})
 
 
 def main() -> int:
@@ -117,7 +112,8 @@ def main() -> int:
     request = json.loads(sys.stdin.readline())
     messages = Messages(int(sys.argv[1]))
     messages.at("import")
-    stage = replay if "order" in request else laws if request["laws_only"] else check
+    keep_numpy()
+    stage = part if request["candidate"]["like"] in PART_NAMES else laws
     try:
         stage(request, messages)
     except Exception:  # ours: what a candidate raises is caught where it is called

@@ -11,7 +11,7 @@ import time
 import warnings
 from collections.abc import Callable, Collection, Sequence
 from contextlib import redirect_stdout
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
@@ -23,18 +23,23 @@ from equivalence_tests.arithmetic import ORACLE, Array
 from equivalence_tests.candidate import Candidate, Convention, adapt, op_named
 from equivalence_tests.cases import Case, SeededDraws
 from equivalence_tests.checks import attempt, conduct, misconduct
-from equivalence_tests.conventions import NAMES, establish, exact_under, in_place_by_design, sent
+from equivalence_tests.conventions import NAMES, establish, exact_under, in_place_by_design, sent, under
 from equivalence_tests.findings import Finding
 from equivalence_tests.implementations import Answer, Implementation, NotOffered
-from equivalence_tests.laws import LAWS
+from equivalence_tests.judge import STORED_LOG_SUM_EXP
+from equivalence_tests.laws import LAWS, strength
 from equivalence_tests.laws.patterns import PATTERNS
 from equivalence_tests.loading import nearest
 from equivalence_tests.misconduct import BY_DESIGN, CHANGES, SHARES, Misconduct
 from equivalence_tests.observe import Observation, observe
 from equivalence_tests.ops import Op
+from equivalence_tests.part_names import PART_NAMES
 from equivalence_tests.proof import WELL_CONDITIONED, cases_of
 from equivalence_tests.report import Property, Report
+from equivalence_tests.restrictions import Restriction, refuses, restrictions, unusable
 from equivalence_tests.shrink import RecordedDraws, shrink
+from equivalence_tests.signatures import OPTIONAL
+from equivalence_tests.trial import forward_raises
 
 if TYPE_CHECKING:  # every known mistake is loaded only where something is wrong
     from equivalence_tests.mistakes import Mistake
@@ -45,6 +50,8 @@ ENOUGH = 40  # failing cases after which no more are drawn, once RICH of any kin
 RICH = 120
 CONDUCT_EVERY, CONDUCT_MOST = 4, 40
 REPLAYED = 60
+BY_ROUNDING = 100.0  # budgets: a law that is broken by less may be so by rounding, where something else is wrong
+FEW = 2  # of those that raise, where enough answer
 SEEN = 14  # failing and passing observations, each, that a diagnosis is given
 ASKED = 10  # failing and passing observations, each, that conventions are established by
 
@@ -59,8 +66,15 @@ STRICT = frozenset(
         "no_id_counts_from_the_end",
     }
 )
-# What the kernels of torch and of JAX break: told, but no verdict hangs on it.
-EDGES = frozenset({"nan_in_a_query_stays_in_its_row", "one_feature_is_all_shift", "gelu_far_out_is_relu"})
+# What the kernels of torch and of JAX break, and formulas written out: it is told, but no verdict hangs on it.
+EDGES = frozenset(
+    {
+        "nan_in_a_query_stays_in_its_row",
+        "nan_in_a_key_reaches_who_may_look",
+        "one_feature_is_all_shift",
+        "gelu_far_out_is_relu",
+    }
+)
 
 APART = frozenset({"batches_are_independent", "sequences_do_not_meet", "heads_do_not_meet", "nan_stays_in_its_sample"})
 
@@ -78,6 +92,7 @@ class Settings:
     strict: bool = False  # hold it to what the contract asks of the reference alone, too
     accept: tuple[str, ...] = ()  # other conventions that are as good as the table's; "all" is every one
     conventions: bool = True  # whether other conventions are looked for
+    trace: bool = True  # say in which line of the user's own file the mistake is
 
 
 Watch = Callable[[str], None]
@@ -102,7 +117,7 @@ def examine(
 
 def draw(candidate: Candidate, settings: Settings, index: int) -> tuple[Case, list[int]]:
     """Case number `index` as the candidate takes it, and the choices that made it. NotOffered if it takes no such case."""
-    draws = RecordedDraws(np.random.default_rng([settings.seed, index]), candidate.sizes | settings.sizes)
+    draws = RecordedDraws(np.random.default_rng([settings.seed, index]), candidate.sizes_at(index) | settings.sizes)
     return candidate.taken(candidate.row.draw(draws, index % 2 == 1)), draws.chosen
 
 
@@ -155,7 +170,10 @@ class _Examination:
         dtypes = self._judged()
         if not self.seen:
             return self._told("not judged", dtypes, findings=(Finding("no_case", numbers={"op": self.op.name}),))
-        hopeless = all(each.wrong for each in self.seen)
+        why = unusable(self.op.name, self.seen, partial(forward_raises, self.candidate))
+        if why is not None:
+            return self._told("not judged", dtypes, findings=(why,))
+        hopeless = self._hopeless()
         behaviour = self._behaviour(dtypes)
         broken = [] if hopeless or self._restricted() else self._laws(dtypes)
         again = None if hopeless else self._again()
@@ -163,17 +181,32 @@ class _Examination:
         said = again.say() if again else ""
         rows.append(Property("answers the same in another order", self._replayed, int(bool(again)), said))
         wrong = [each for each in self.seen if each.wrong]
+        tolerated = sum(bool(each.tolerated) for each in self.seen)
+        if tolerated:
+            self.notes.append(Finding(STORED_LOG_SUM_EXP, numbers={"cases": tolerated, "of": len(self.seen)}))
         failed = bool(wrong or behaviour.what or [law for law in broken if law[0] not in EDGES] or again)
         conventions = [habit.finding() for habit in self.candidate.habits] + behaviour.by_design
         if failed:
             findings = self._explained(wrong, behaviour.what, broken, again)
-            counterexample = self._shrunk(wrong[0]) if wrong else None
+            counterexample = self._shrunk(min(wrong, key=lambda each: each.case.hard)) if wrong else None
+            if wrong and self.settings.trace:
+                self.watch("diagnosis: the user's own line")
+                findings[1:1] = self._own_line([*([counterexample] if counterexample else []), *wrong])
             return self._told("wrong", dtypes, rows, findings, conventions, counterexample)
         unjudged = self._unjudged()
         if unjudged:
             return self._told("not judged", dtypes, rows, unjudged, conventions)
         open_ones = [each for each in conventions if not {each.numbers["accept"], "all"} & set(self.settings.accept)]
         return self._told("another convention" if open_ones else "agrees", dtypes, rows, (), conventions)
+
+    def _own_line(self, wrong: Sequence[Observation]) -> list[Finding]:
+        """The line of the user's file in which the mistake is: found where the candidate runs."""
+        if self.raw.there is not None:
+            found: list[Finding] = self.raw.there.own_line(self.candidate, wrong)
+            return found
+        from equivalence_tests import own_line  # and with it the diagnosis
+
+        return own_line.finding_of(self.candidate, wrong, self.watch)
 
     def _told(
         self,
@@ -196,10 +229,10 @@ class _Examination:
             findings=tuple(findings),
             conventions=tuple(conventions),
             judged=self._counts(),
-            notes=tuple(self.notes),
+            notes=(*self.notes, *self.candidate.notes.values()),
             not_checked=self.candidate.not_checked,
             counterexample=counterexample,
-            digests={f"{each.index} {each.dtype}": digest(each.answer) for each in self.seen[:REPLAYED]},
+            digests=self._digests(),
             seconds=time.monotonic() - self.began,
         )
 
@@ -223,22 +256,77 @@ class _Examination:
                 found.append(Finding(code, name, numbers={"judged": judged, "drawn": drawn}))
         return found[:1]
 
+    def _digests(self) -> dict[str, str]:
+        """The first answers, for a fresh process to give again: none where the layouts are not those that were drawn."""
+        if self.candidate.contiguous:
+            return {}
+        return {f"{each.index} {each.dtype}": digest(each.answer) for each in self.seen[:REPLAYED]}
+
     # The stages
 
     def _judged(self) -> list[str]:
         """The smoke stage and the table's cases, under the conventions that explain most; the dtypes that are judged."""
         dtypes = self._smoke()
-        if self._adopts(self.seen):
+        if self._wants_contiguous(self.seen):
             dtypes = self._smoke()
-        if all(each.wrong for each in self.seen):
+        if any(each.raised for each in self.seen) and any(each.answer for each in self.seen):
+            self._table(dtypes)  # to tell what is refused from what is wrong takes more cases
+            if self._leaves_out(options_alone=True):
+                dtypes = self._smoke()
+        if self._adopts(self._sample()):
+            dtypes = self._smoke()
+        if self._hopeless():
             return dtypes
         self._table(dtypes)
-        wrong = [each for each in self.seen if each.wrong]
-        right = [each for each in self.seen if not each.wrong]
-        if self._adopts([*_spread(wrong, ASKED), *_spread(right, ASKED)]):
+        if self._adopts(self._sample()) or self._leaves_out():
             dtypes = self._smoke()
             self._table(dtypes)
         return dtypes
+
+    def _sample(self) -> list[Observation]:
+        """Wrong and right cases, as many as conventions are established by."""
+        wrong = [each for each in self.seen if each.wrong]
+        right = [each for each in self.seen if not each.wrong]
+        return [*_spread(wrong, ASKED), *_spread(right, ASKED)]
+
+    def _wants_contiguous(self, seen: Sequence[Observation]) -> bool:
+        """Whether what it refuses are views alone: then it is given contiguous arrays, and that is said."""
+        refused = [each for each in seen if refuses(each.raised)]
+        if not refused or not any(each.answer for each in seen):
+            return False
+        trial = replace(self.candidate, contiguous=True)
+        again = [self._seen_by(trial, each.index, each.dtype) for each in refused]
+        if any(each is None or each.raised for each in again):
+            return False
+        self.candidate, self.drawn = trial, set()
+        self.notes.append(Restriction("takes_contiguous").finding(len(refused)))
+        return True
+
+    def _leaves_out(self, options_alone: bool = False) -> bool:
+        """Whether what was raised is explained by something that the candidate does not take: it is not asked for it.
+
+        A number of axes, or equal sizes, may be what a convention explains: with `options_alone` they are not looked for.
+        """
+        seen = [each for each in self.seen if not each.raised or refuses(each.raised)]
+        raised = [each for each in seen if each.raised][:FEW]
+        if not all(forward_raises(self.candidate, each.case) for each in raised):
+            return False  # a backward that raises where its forward answered refuses nothing
+        found = restrictions(self.op.name, seen)
+        if options_alone:
+            found = [each for each in found if each.code in ("refuses_option", "refuses_together")]
+        if not found:
+            return False
+        for each in found:
+            self.notes.append(
+                each.finding(sum(bool(one.raised) and each.excludes(self.op.name, one.case) for one in seen))
+            )
+        habits, bare = self.candidate.habits, under(self.candidate, ())
+        self.candidate = under(bare.refusing(found), habits)
+        return True
+
+    def _hopeless(self) -> bool:
+        """Whether every case is answered and wrong: no more are asked."""
+        return all(each.wrong and not each.raised for each in self.seen)
 
     def _adopts(self, seen: Sequence[Observation]) -> bool:
         """Whether the candidate follows other conventions, which explain what is wrong in these cases."""
@@ -277,9 +365,11 @@ class _Examination:
 
     def _table(self, dtypes: Sequence[str]) -> None:
         """The table's cases, until there are enough, or enough that fail, or the time is up."""
+        if any(each.index >= SMOKE for each in self.seen):
+            return  # they are drawn already
         last = time.monotonic() + self.settings.seconds
         failing = sum(bool(each.wrong) for each in self.seen)
-        for index in range(SMOKE, cases_of(self.candidate.row, self.settings.cases)):
+        for index in range(SMOKE, self.candidate.cases_of(cases_of(self.candidate.row, self.settings.cases))):
             for dtype in dtypes:
                 seen = self._observe(index, dtype)
                 if seen is not None:
@@ -344,8 +434,8 @@ class _Examination:
         """How the candidate is seen to behave in a case, or None for what cannot be called."""
         if self.raw.answers is not None:
             return None
-        rule: Any = conduct
-        if not self.raw.pairs:
+        rule: Any = conduct if self.raw.there is None else self.raw.there.conduct
+        if not self.raw.pairs and self.raw.there is None:
             from equivalence_tests import candidate_torch
 
             rule = candidate_torch.conduct
@@ -367,14 +457,19 @@ class _Examination:
             self.raw.answers is not None
             or any(habit.arrays for habit in self.candidate.habits)
             or self.candidate.sizes
+            or any(name in self.candidate.not_checked for name in OPTIONAL.get(self.op.name, ()))
+            or self.candidate.restricted
             or self.settings.sizes
             or convention.layout != "any"
             or convention.lead is not None
         )
 
     def _laws(self, dtypes: Sequence[str]) -> list[tuple[str, str]]:
-        """The laws that are broken, each with what broke."""
-        if not self.op.differentiable and self.candidate.row.differentiable:
+        """The laws that are broken, each with what broke, the one that is broken furthest first.
+
+        One that rounding alone breaks is not told beside one that is broken further.
+        """
+        if not self.candidate.whole:
             return []
         broken = []
         moves = any(habit.moves_values for habit in self.candidate.habits)
@@ -389,9 +484,12 @@ class _Examination:
                 self.watch(f"law {law.__name__} in {dtype}")
                 what = self._breaks(law, self.implementation, dtype)
                 if what:
-                    broken.append((law.__name__, what))
+                    broken.append((strength(what, dtype), law.__name__, what))
                     break
-        return broken
+        broken.sort(key=lambda each: -each[0])
+        furthest = max((far for far, law, _ in broken if law not in EDGES), default=0.0)
+        least = BY_ROUNDING if furthest > BY_ROUNDING else 0.0
+        return [(law, what) for far, law, what in broken if far >= least or law in EDGES]
 
     def _breaks(self, law: Any, implementation: Implementation, dtype: str) -> str:
         draws = SeededDraws(np.random.default_rng([self.settings.seed, 0]))
@@ -438,7 +536,7 @@ class _Examination:
         return rows
 
     def _law_rows(self, broken: list[tuple[str, str]], skipped: bool) -> list[Property]:
-        if skipped or self._restricted() or (not self.op.differentiable and self.candidate.row.differentiable):
+        if skipped or self._restricted() or not self.candidate.whole:
             return []
         self.notes += [
             Finding("edge", numbers={"law": law.replace("_", " "), "what": what})
@@ -472,7 +570,13 @@ class _Examination:
         if again and not wrong and not behaviour:
             return [again]
         right = [each for each in self.seen if not each.wrong]
-        sample = [*_spread(wrong, SEEN), *_spread(right, SEEN)]
+        answered = [each for each in wrong if not each.raised]  # to raise tells nothing of a formula
+        raised = [each for each in wrong if each.raised]
+        sample = [
+            *_spread(answered, SEEN),
+            *_spread(raised, SEEN - min(len(answered), SEEN - FEW)),
+            *_spread(right, SEEN),
+        ]
         with redirect_stdout(_NOWHERE):
             return diagnosis.explain(
                 self.candidate.row,
@@ -504,7 +608,7 @@ class _Examination:
             self.chosen[wrong.index],
             wrong.case,
             fails,
-            self.candidate.sizes | self.settings.sizes,
+            self.candidate.sizes_at(wrong.index) | self.settings.sizes,
         )
         return seen(smallest) or wrong
 
@@ -590,20 +694,26 @@ def check(
     without: Sequence[str] = (),
     strict: bool = False,
     accept: Sequence[str] = (),
+    trace: bool = True,
 ) -> Report:
-    """Hold a function against the op `like` of the table: `report.passed`, `report.findings`, `str(report)`.
+    """Hold a function against the op `like` of the table, or against a part such as adamw_step (with its own signature, and
+    of the settings `strict` alone): `report.passed`, `report.findings`, `str(report)`.
 
     `function` is a forward, NumPy's or torch's, a module or an autograd.Function; `backward` a function of (dY, cache) or
     of (dY, *inputs); `strict` asks for what only the reference promises too: that bad input is refused. `accept` names
     conventions that are as good as the table's ("epsilon", "dtype", ...; "all" is every one): without it a right function
-    of another convention has the verdict "another convention", and has not passed. ValueError, one line, if its signature
-    fits no call of the op. It runs in this process: a candidate that may hang or end it is better
-    checked by `gemelos check`.
+    of another convention has the verdict "another convention", and has not passed. Without `trace` no line of the user's
+    own file is looked for. ValueError, one line, if its signature fits no call of the op. It runs in
+    this process: a candidate that may hang or end it is better checked by `gemelos check`.
     """
+    if like in PART_NAMES:
+        from equivalence_tests.parts.outside import check_part
+
+        return check_part(function, like, strict=strict)
     convention = Convention(layout, mask_true, lead)
     candidate = adapt(function, like, backward=backward, device=device, convention=convention, without=tuple(without))
     settings = Settings(
-        cases, seed, (dtype,) if dtype else None, dict(sizes or {}), strict=strict, accept=tuple(accept)
+        cases, seed, (dtype,) if dtype else None, dict(sizes or {}), strict=strict, trace=trace, accept=tuple(accept)
     )
     return examine(candidate, settings)
 

@@ -33,6 +33,8 @@ from equivalence_tests.judge import Judgement, judge
 from equivalence_tests.laws import LAWS
 from equivalence_tests.misconduct import Misconduct
 from equivalence_tests.ops import Op
+from equivalence_tests.process import Ended
+from equivalence_tests.stages import STORED
 
 LAW_DRAWS = 3  # of every law, in every dtype
 
@@ -59,7 +61,9 @@ def agreement(
     implementation: Implementation, op: Op, rounded: Case, exact: dict[str, Bounded], dtype: str
 ) -> dict[str, Judgement]:
     """Every output and gradient of one case, judged. Raises NotOffered if the case asks for what is not on offer."""
-    return judge(run(implementation, op, rounded, dtype), exact, PRECISIONS[dtype])
+    precision = PRECISIONS[dtype]
+    wider = None if implementation.ordinary else partial(op.exact, rounded, precision, STORED)
+    return judge(run(implementation, op, rounded, dtype), exact, precision, wider)
 
 
 def _arrays(value: Any) -> Iterator[Array]:
@@ -117,7 +121,9 @@ def _conduct_forward(
     if any(np.shares_memory(y, x) for y in _arrays(Y) for x in given):
         return Misconduct("output_shares_memory")
     first = [array.copy() for array in _arrays((Y, cache))]
-    other = {name: -0.7 * x if x.dtype.kind == "f" else x for name, x in operands.items()}
+    other = {
+        n: np.where(np.isinf(x), x, -0.7 * x).astype(x.dtype) if x.dtype.kind == "f" else x for n, x in operands.items()
+    }
     elsewhere = forward(*op.arguments(other), **options)
     if op.differentiable:
         implementation.backward(op.name)(as_upstream(op, upstream), elsewhere[1])
@@ -274,7 +280,7 @@ def attempt(check: Callable[[], Any]) -> str:
         return f"raised {one_line(error)}"
     if isinstance(result, dict):
         return next((judgement.wrong for judgement in result.values() if judgement.wrong), "")
-    return str(result or "")
+    return result if isinstance(result, str) else str(result or "")  # a law says how far it is broken
 
 
 def misconduct(rule: Callable[[], Misconduct | None]) -> Misconduct | None:
@@ -289,6 +295,9 @@ def misconduct(rule: Callable[[], Misconduct | None]) -> Misconduct | None:
 
 
 def reraise_interrupt(error: BaseException) -> None:
-    """Ctrl-C is the user's, unless SIGINT is ignored here (in a worker): then it was the candidate that raised it."""
+    """Ctrl-C is the user's, unless SIGINT is ignored here (in a worker): then it was the candidate that raised it. That the
+    process of a candidate ended is no answer of it either."""
+    if isinstance(error, Ended):
+        raise error
     if isinstance(error, KeyboardInterrupt) and signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         raise error

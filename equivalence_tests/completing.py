@@ -10,16 +10,14 @@ from typing import Any
 import numpy as np
 
 from equivalence_tests.cases import Case
-
-# Operands that a call of the op may leave out.
-OPTIONAL = {"linear": ("bias",), "rnn": ("h0",)}
+from equivalence_tests.signatures import OPTIONAL
 
 NEUTRAL = {"causal": False, "query_offset": 0, "p": 0.0, "epsilon": 1e-5, "axis": -1, "ignore_index": -100}
 
 
 def without_optional(case: Case, op: str, taken: Collection[str]) -> Case:
     """The case without the optional operands that a candidate does not take: it is a case of the op all the same."""
-    lost = [name for name in OPTIONAL.get(op, ()) if name in case.operands and name not in taken]
+    lost = [name for name in OPTIONAL.get(op, ()) if name in case.operands and name not in taken and name != "dC"]
     return replace(case, operands={n: X for n, X in case.operands.items() if n not in lost}) if lost else case
 
 

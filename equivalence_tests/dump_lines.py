@@ -15,7 +15,8 @@ import numpy as np
 from equivalence_tests import budgets
 from equivalence_tests.arithmetic import ORACLE, Array, Bounded
 from equivalence_tests.ops import Op
-from equivalence_tests.stages import dropped
+from equivalence_tests.row_budgets import exact_product, log_softmax_of, softmax_over
+from equivalence_tests.stages import STORED, dropped
 
 
 @dataclass(frozen=True)
@@ -103,6 +104,8 @@ def _attention(names: list[str], options: dict[str, Any]) -> list[Line]:
         S: Bounded = Omega * scale_of(Q)
         terms = np.abs(Q.value).astype(np.float64) @ np.abs(K.mT.value).astype(np.float64)
         S.error = S.error + 2.0 * Q.precision.unit * abs(float(scale_of(Q))) * terms  # it may stand on Q, or on K
+        exact = exact_product(Q, K.mT, scale_of(Q)) & np.isfinite(S.error)
+        S.error = np.where(exact, Q.precision.tiny, S.error)
         return S
 
     def masked(S: Bounded, bias: Bounded | None = None) -> Bounded:
@@ -118,7 +121,7 @@ def _attention(names: list[str], options: dict[str, Any]) -> list[Line]:
         return with_infinities(Bounded(np.where(allowed, S.value, -np.inf), S.precision), S.error)
 
     def weights(S: Bounded) -> Bounded:
-        return budgets._softmax_over(S, ~np.isneginf(S.value))
+        return softmax_over(S, ~np.isneginf(S.value))
 
     def dropout(A: Bounded) -> Bounded:
         links: Bounded = dropped(A, keep, p)  # A itself without a mask, unless somebody dropped unasked
@@ -203,7 +206,7 @@ def _softmax(names: list[str], options: dict[str, Any]) -> list[Line]:
     def back(A: Bounded, dA: Bounded) -> Bounded:
         return A * (dA - (A * dA).sum(axis, keepdims=True))
 
-    return [_one("A", "X", lambda X: budgets.softmax(X, X, axis)["A"]), _one("dX", "A dA", back)]
+    return [_one("A", "X", lambda X: budgets.softmax(X, X, axis, STORED)["A"]), _one("dX", "A dA", back)]
 
 
 def _log_softmax(names: list[str], options: dict[str, Any]) -> list[Line]:
@@ -212,7 +215,7 @@ def _log_softmax(names: list[str], options: dict[str, Any]) -> list[Line]:
     def back(Y: Bounded, dY: Bounded) -> Bounded:
         return (-(Y.exp() * dY.sum(axis, keepdims=True))).plus(dY, Y.value.shape[axis])
 
-    return [_one("Y", "X", lambda X: budgets.log_softmax(X, X, axis)["Y"]), _one("dX", "Y dY", back)]
+    return [_one("Y", "X", lambda X: budgets.log_softmax(X, X, axis, STORED)["Y"]), _one("dX", "Y dY", back)]
 
 
 def _layer_norm(names: list[str], options: dict[str, Any]) -> list[Line]:
@@ -311,7 +314,7 @@ def _cross_entropy(names: list[str], options: dict[str, Any]) -> list[Line]:
         return ((P - onehot.astype(np.float64)) * (dloss / M)).where(counted[..., None])
 
     return [
-        Line(("log P",), ("logits",), budgets._log_softmax),
+        Line(("log P",), ("logits",), lambda logits: log_softmax_of(logits, STORED)),
         Line(("loss",), ("log P", "targets"), loss, hidden=("count",)),
         Line(("P",), ("log P",), lambda log_P: log_P.exp()),
         _one("dlogits", "P targets dloss", back, hidden="count"),

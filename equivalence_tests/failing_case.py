@@ -12,7 +12,7 @@ import numpy as np
 from equivalence_tests.arithmetic import Array
 from equivalence_tests.candidate import Candidate, Translation
 from equivalence_tests.cases import Case
-from equivalence_tests.loading import load_function
+from equivalence_tests.diagnosis.contract import READ_ONLY
 from equivalence_tests.observe import Observation, observe
 from equivalence_tests.request import Request, absolute
 from equivalence_tests.signatures import functional_arguments, operands_of
@@ -25,6 +25,12 @@ LAID_OUT = {  # how an array of the file is laid out as in the case, where that 
     "reversed": "np.ascontiguousarray({0}[::-1])[::-1]",
     "broadcast": "np.broadcast_to({0}[:1], {0}.shape)",
 }
+LAID_OUT_TORCH = {
+    "transposed": "{0}.mT.contiguous().mT",
+    "strided": "{0}.repeat_interleave(2, -1)[..., ::2]",
+    "broadcast": "{0}.repeat_interleave(2, -1)[..., ::2]",
+}
+AXES = {"transposed": 2, "strided": 1, "reversed": 1, "broadcast": 2}  # that an array needs to be laid out so
 
 
 def write(folder: Path, candidate: Candidate, seen: Observation, request: Request) -> tuple[str, ...]:
@@ -37,7 +43,7 @@ def write(folder: Path, candidate: Candidate, seen: Observation, request: Reques
 
 def arrays(candidate: Candidate, seen: Observation) -> dict[str, Any]:
     """By name, in the candidate's own layout and with its own meaning of a mask."""
-    laid = Translation(candidate.op, candidate.plan, candidate.convention)
+    laid = Translation(candidate.op, candidate.plan, candidate.convention, candidate.narrow)
     given = {**seen.case.operands, **seen.case.options, **seen.case.upstream}
     found: dict[str, Any] = {}
     for name, value in given.items():
@@ -46,12 +52,12 @@ def arrays(candidate: Candidate, seen: Observation) -> dict[str, Any]:
         elif hasattr(value, "__dataclass_fields__"):
             found[name] = np.asarray(json.dumps(asdict(value)))
         else:
-            found[name] = _stored(laid.laid(value), seen.dtype)
+            found[name] = _stored(laid.widened(laid.laid(value)), seen.dtype)
     if candidate.convention.mask_true == "drops" and "mask" in found:
         found["mask"] = ~found["mask"]
     for name, truth in seen.exact.items():
         found[f"expected_{name}"] = laid.laid(truth.value.astype(np.float64))
-        found[f"allowed_{name}"] = laid.laid(truth.budget())
+        found[f"allowed_{name}"] = laid.laid(np.where(np.isnan(truth.value), np.inf, truth.budget()))
     return found
 
 
@@ -68,7 +74,12 @@ def script(candidate: Candidate, seen: Observation, request: Request) -> str:
     torch = "; import torch" if candidate.framework == "torch" else ""
     lines = [f'"""{told}"""', "import sys", "from pathlib import Path", f"import numpy as np{torch}"]
     here = "z = np.load(Path(__file__).with_name('counterexample.npz'))"
-    if candidate.op.model or candidate.habits or not candidate.plain or candidate.framework not in ("numpy", "torch"):
+    plain = (
+        candidate.plain
+        and candidate.framework in ("numpy", "torch")
+        and (candidate.whole or candidate.kind == "forward")
+    )
+    if candidate.op.model or candidate.habits or not plain:
         kit = "from equivalence_tests.failing_case import replay"
         call = f"replay(__file__, {request.from_anywhere()!r}, {seen.dtype!r})"
         return "\n".join([*lines[:2], kit, f"sys.exit({call})", ""])
@@ -78,9 +89,22 @@ def script(candidate: Candidate, seen: Observation, request: Request) -> str:
     calls = _calls(candidate, seen, spec, backward)
     imports = 1 + (backward is not None)
     lines += [*calls[:imports], here, *calls[imports:]]
-    compare = "bad = [n for n in got if not (np.abs(got[n] - z['expected_' + n]) <= z['allowed_' + n]).all()]"
-    lines += [compare, "sys.exit(f'wrong: {bad}' if bad else 0)", ""]
+    lines += [_alike(candidate, seen), COMPARE, "sys.exit(f'wrong: {bad}' if bad else 0)", ""]
     return "\n".join(lines)
+
+
+COMPARE = (
+    "bad = [n for n in (m[9:] for m in z.files if m.startswith('expected_')) "
+    "if not alike(got.get(n), z[f'expected_{n}'], z[f'allowed_{n}'])]"
+)
+
+
+def _alike(candidate: Candidate, seen: Observation) -> str:
+    """What an answer must be, as a line: of the expected shape, and of the dtype if it has one, before its values count."""
+    numpy = candidate.framework == "numpy"
+    dtype = f"getattr(x, 'dtype', {seen.dtype!r}) == {seen.dtype!r} and " if numpy else ""
+    values = "((np.abs(x - e) <= a) | (x == e) | np.isinf(a)).all()"
+    return f"alike = lambda x, e, a: x is not None and np.shape(x) == e.shape and {dtype}{values}"
 
 
 def _calls(candidate: Candidate, seen: Observation, spec: str, backward: str | None) -> list[str]:
@@ -92,21 +116,25 @@ def _calls(candidate: Candidate, seen: Observation, spec: str, backward: str | N
     def loaded(name: str, grad: bool = False) -> str:
         if name in seen.case.options and not isinstance(seen.case.options[name], np.ndarray):
             return f"z[{name!r}].item()"
-        layout = LAID_OUT.get(seen.case.layouts.get(name, ""), "{0}") if not torch else "{0}"
-        text = layout.format(f"z[{name!r}]")
+        layout = _layout(seen, name)
         if not torch:
-            return text
+            return LAID_OUT.get(layout, "{0}").format(f"z[{name!r}]")
         cast = ".bfloat16()" if seen.dtype == "bfloat16" and _floating(seen, name) else ""
-        return f"torch.from_numpy({text}){cast}" + (".requires_grad_()" if grad else "")
+        text = LAID_OUT_TORCH.get(layout, "{0}").format(f"torch.from_numpy(z[{name!r}]){cast}")
+        return text + (".requires_grad_()" if grad else "")
 
     with_gradient = candidate.op.gradient_names(seen.case) if candidate.op.differentiable else []
     values = {name: name for name in names}
     lines = [_import(spec, "f"), *([_import(backward, "b")] if backward else [])]
     autograd = candidate.kind == "autograd"
-    lines.append("; ".join(f"{name} = {loaded(name, autograd and name in with_gradient)}" for name in names))
+    loads = [f"{name} = {loaded(name, autograd and name in with_gradient)}" for name in names]
     if with_gradient:
-        lines.append("; ".join(f"{name} = {loaded(name)}" for name in upstream))
-    positional, keywords = candidate.plan.arguments(values)
+        loads += [f"{name} = {loaded(name)}" for name in upstream]
+    if READ_ONLY in seen.raised and not torch:
+        arrays = [name for name in (*names, *upstream) if isinstance(_value(seen, name), np.ndarray)]
+        loads += [f"{name}.flags.writeable = False" for name in arrays if name in names or with_gradient]
+    lines.append("; ".join(loads))
+    positional, keywords = candidate.plan.arguments(candidate.plan.as_text(values))
     call = f"f({', '.join([*positional, *(f'{key}={value}' for key, value in keywords.items())])})"
     outputs, dY = ", ".join(candidate.op.outputs), ", ".join(upstream)
     two = len(candidate.op.outputs) > 1
@@ -118,7 +146,7 @@ def _calls(candidate: Candidate, seen: Observation, spec: str, backward: str | N
     if autograd and gradients:
         lines.append(f"gradients = torch.autograd.grad(({outputs},), ({', '.join(with_gradient)},), ({dY},))")
     elif candidate.kind == "functional":
-        lines.append(f"gradients = {_functional(candidate, backward, upstream)}")
+        lines.append(f"gradients = {_functional(candidate, upstream)}")
     found = "{" + ", ".join(f"{name!r}: {name}" for name in candidate.op.outputs) + "}"
     if gradients:
         several = "isinstance(gradients, (tuple, list))"
@@ -127,23 +155,35 @@ def _calls(candidate: Candidate, seen: Observation, spec: str, backward: str | N
         found += f" | ({by_name} if isinstance(gradients, dict) else named)"
     lines.append(f"got = {found}")
     if torch:
-        lines.append("got = {n: x.detach().double().numpy() for n, x in got.items()}")
+        right = f"x.dtype == torch.{seen.dtype}"
+        lines.append(f"got = {{n: x.detach().double().numpy() if {right} else None for n, x in got.items()}}")
     return lines
 
 
-def _functional(candidate: Candidate, backward: str | None, upstream: list[str]) -> str:
+def _functional(candidate: Candidate, upstream: list[str]) -> str:
     """The call of a backward of (dY, *inputs), written out."""
-    function = load_function(backward) if backward else None
     values = {name: name for name in candidate.plan.names.values() if name in operands_of(candidate.row)}
     outputs = candidate.op.outputs[0] if len(candidate.op.outputs) == 1 else tuple(candidate.op.outputs)
     dY = upstream[0] if len(upstream) == 1 else tuple(upstream)
-    positional, keywords = functional_arguments(function, candidate.op, candidate.plan.names, values, outputs, dY)
+    positional, keywords = functional_arguments(
+        candidate.backward, candidate.op, candidate.plan.names, values, outputs, dY
+    )
     told = [f"({', '.join(each)})" if isinstance(each, tuple) else each for each in positional]
     return f"b({', '.join([*told, *(f'{key}={value}' for key, value in keywords.items())])})"
 
 
+def _layout(seen: Observation, name: str) -> str:
+    """How an array lies in the case, as far as its axes allow."""
+    layout = seen.case.layouts.get(name, "")
+    return layout if np.ndim(_value(seen, name)) >= AXES.get(layout, 0) else ""
+
+
+def _value(seen: Observation, name: str) -> Any:
+    return {**seen.case.operands, **seen.case.options, **seen.case.upstream}[name]
+
+
 def _floating(seen: Observation, name: str) -> bool:
-    value = {**seen.case.operands, **seen.case.options, **seen.case.upstream}[name]
+    value = _value(seen, name)
     return isinstance(value, np.ndarray) and value.dtype == np.float64
 
 

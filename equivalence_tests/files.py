@@ -60,6 +60,7 @@ class Command:
     words: tuple[str, ...]
     offered: tuple[str, ...]
     time_limit: float
+    always: tuple[str, ...] = ()  # of these: it computes nothing without
     ignored: set[str] = field(default_factory=set)
 
     def answer(self, op: Op, case: Case, dtype: str) -> Answer:
@@ -81,6 +82,10 @@ class Command:
     def taken(self, op: Op, case: Case) -> dict[str, Any]:
         """Operands and options that the command is given. What it was not said to take may only have its default."""
         optional, given = offers_of(op), {}
+        values = {**case.operands, **case.options}
+        absent = [name for name in self.always if values.get(name) is None or values[name] is False]
+        if absent:
+            raise NotOffered(absent[0])
         for name, value in {**case.operands, **case.options}.items():
             if name not in optional or name in self.offered or _is_required(op, name):
                 given[name] = value
@@ -121,14 +126,15 @@ def parse_command(command: str, op: Op, offered: Iterable[str] = (), time_limit:
             raise ValueError(f"--command: {command!r} has no {folder}, expected one such as './my_op DIR_IN DIR_OUT'")
     if shutil.which(words[0]) is None:
         raise ValueError(f"--command: {_missing(words[0])}")
-    known, offered = offers_of(op), tuple(offered)
+    known, always = offers_of(op), tuple(name.removesuffix("!") for name in offered if name.endswith("!"))
+    offered = tuple(name.removesuffix("!") for name in offered)
     for name in offered:
         if name not in known:
             expected = nearest(name, known) if known else "it has none"
             raise ValueError(f"--options: {name!r} is no option of {op.name}, {expected}")
     if not time_limit > 0:
         raise ValueError(f"--time-limit: {time_limit} came, expected seconds above 0")
-    return Command(tuple(words), offered, time_limit)
+    return Command(tuple(words), offered, time_limit, always)
 
 
 def command_implementation(

@@ -5,7 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from equivalence_tests.digits import apart
+from equivalence_tests.law_words import law_phrase
+from equivalence_tests.part_sentences import PART_SENTENCES
+from equivalence_tests.phrases import in_spanish
+
 LANGUAGES = ("en", "es")
+LARGEST = 1e100  # a larger share is one of a budget of next to nothing
 
 
 @dataclass(frozen=True)
@@ -28,7 +34,7 @@ class Finding:
     def say(self, language: str = "en") -> str:
         """The sentence, with the evidence behind it. KeyError for a language that is not in LANGUAGES."""
         sentence = {"en": SENTENCES[self.code].en, "es": SENTENCES[self.code].es}[language]
-        shown = {name: _shown(value) for name, value in self.numbers.items()}
+        shown = {name: _shown(name, self.numbers, language) for name in self.numbers}
         factor, named = shown.get("factor", ""), shown.get("named", "")
         shown["amount"] = factor if factor == named else f"{factor} = {named}"
         term = shown.get("term", self.stage)
@@ -55,10 +61,18 @@ class Sentence:
     es: str
 
 
-def _shown(value: Any) -> str:
-    if isinstance(value, float) and abs(value) > 1e100:  # over a budget of next to nothing
+def _shown(name: str, numbers: dict[str, Any], language: str) -> str:
+    """A number with as many digits as tell it from the others of its finding, and from 1: what is 1 times is right."""
+    value = numbers[name]
+    if name == "law":
+        return law_phrase(str(value), language)
+    if not isinstance(value, float):
+        return in_spanish(str(value)) if language == "es" else str(value)
+    if name == "share" and value > LARGEST:
         return "∞"
-    return f"{value:.5g}" if isinstance(value, float) else str(value)
+    if name == "digits":
+        return f"{value:.0f}"
+    return apart(value, 1.0, *(other for other in numbers.values() if isinstance(other, float)))
 
 
 SENTENCES: dict[str, Sentence] = {
@@ -83,6 +97,73 @@ SENTENCES: dict[str, Sentence] = {
         "no backward came with it: gradients are not checked",
         "no vino con paso hacia atrás: los gradientes no se comprueban",
     ),
+    "integers_widened": Sentence(
+        "dtype",
+        "ids in {types} are not taken: int64 goes in, and {types} is not checked",
+        "no acepta ids en {types}: entran en int64, y {types} no se comprueba",
+    ),
+    "contiguous_passed": Sentence(
+        "axis",
+        "{framework} takes no strided arrays: contiguous copies go in, and strides are not checked",
+        "{framework} no acepta arrays con saltos: entran copias contiguas, y los saltos no se comprueban",
+    ),
+    "layer": Sentence(
+        "conduct",
+        "each call is made on a layer of its own; weights and gradients go by attributes ({weights}; transposed: {turned})",
+        "cada llamada usa una capa propia; pesos y gradientes van por sus atributos ({weights}; transpuestos: {turned})",
+    ),
+    "few_shapes": Sentence(
+        "axis",
+        "{framework} compiles for each new shape: at most {cases} cases are drawn, their sizes from {count} sets",
+        "{framework} compila para cada forma nueva: se sortean {cases} casos como mucho, con tamaños de {count} juegos",
+    ),
+    "draws_unused": Sentence(
+        "conduct",
+        "it draws from NumPy's global random state, but no answer depends on what it draws",
+        "saca números del estado aleatorio global de NumPy, pero ninguna respuesta depende de ellos",
+    ),
+    "gradients_not_returned": Sentence(
+        "shape",
+        "its backward does not return {names}: not checked; the other gradients are",
+        "su paso hacia atrás no devuelve {names}: no se comprueba; los demás gradientes sí",
+    ),
+    "never_answers": Sentence(
+        "special",
+        "every case raises {error}; expected a function of {op}'s operands: {operands} "
+        "(--sizes, --lead and --without draw what it takes)",
+        "cada caso lanza {error}; se esperaba una función de los operandos de {op}: {operands} "
+        "(--sizes, --lead y --without sortean lo que acepta)",
+    ),
+    "refuses_option": Sentence(
+        "option",
+        "it does not take {option}: {cases} cases are not judged; `--without {option}` leaves it out",
+        "no acepta {option}: {cases} casos no se juzgan; `--without {option}` lo deja fuera",
+    ),
+    "refuses_together": Sentence(
+        "option",
+        "it refuses {options} together: {cases} cases are not judged; `--without {option}` leaves one out",
+        "no acepta {options} a la vez: {cases} casos no se juzgan; `--without {option}` deja uno fuera",
+    ),
+    "takes_lead": Sentence(
+        "axis",
+        "it takes {counts} leading axes alone: {cases} cases are not judged; `--lead {lead}` draws no others",
+        "solo acepta {counts} ejes delanteros: {cases} casos no se juzgan; `--lead {lead}` no sortea otros",
+    ),
+    "takes_contiguous": Sentence(
+        "axis",
+        "it takes contiguous arrays alone: strided ones are not checked",
+        "solo acepta arrays contiguos: los que tienen saltos no se comprueban",
+    ),
+    "takes_equal": Sentence(
+        "axis",
+        "it takes equal sizes of {letters} alone: {cases} cases are not judged; `--sizes {equal}` draws no others",
+        "solo acepta tamaños iguales de {letters}: {cases} casos no se juzgan; `--sizes {equal}` no sortea otros",
+    ),
+    "takes_powers": Sentence(
+        "axis",
+        "it takes powers of 2 as {letter} alone: {cases} cases are not judged; `--sizes {letter}=4` draws no others",
+        "solo acepta potencias de 2 como {letter}: {cases} casos no se juzgan; `--sizes {letter}=4` no sortea otros",
+    ),
     "hangs": Sentence(
         "special",
         "it does not come back: no answer within {seconds} s ({at})",
@@ -92,6 +173,11 @@ SENTENCES: dict[str, Sentence] = {
         "special",
         "it ends the process ({how}; {at})",
         "termina el proceso ({how}; {at})",
+    ),
+    "writes_rubbish": Sentence(
+        "conduct",
+        "it writes to descriptors that are not its own: its answer cannot be read ({at})",
+        "escribe en descriptores que no son suyos: su respuesta no se puede leer ({at})",
     ),
     "not_replayed": Sentence(
         "conduct",
@@ -214,7 +300,14 @@ SENTENCES: dict[str, Sentence] = {
         "a second call of the backward adds to {tensor} of the first; here each call starts anew",
         "una segunda llamada del paso hacia atrás suma a {tensor} de la primera; aquí cada llamada empieza de nuevo",
     ),
-    "edge": Sentence("special", "at an edge, {law}: {what}", "en un caso extremo, {law}: {what}"),
+    "stored_log_sum_exp": Sentence(
+        "precision",
+        "it agrees as a recomputation from a stored log-sum-exp ({cases} of {of} cases exceed the ordinary budget and keep "
+        "the wider one): digits are lost where scores are large",
+        "concuerda como recálculo a partir de un log-sum-exp guardado ({cases} de {of} casos exceden el margen ordinario y "
+        "respetan el más amplio): se pierden cifras donde las puntuaciones son grandes",
+    ),
+    "edge": Sentence("special", "at an edge, {law}: {what}", "en un caso extremo no se cumple una ley: {law}"),
     "other_answer": Sentence(
         "conduct",
         "case {case} in {dtype} has another answer when it comes in another order",
@@ -227,6 +320,7 @@ SENTENCES: dict[str, Sentence] = {
     ),
     "missing": Sentence("shape", "{tensor} is not returned", "no se devuelve {tensor}"),
     "conduct": Sentence("conduct", "{what}", "{what_es}"),
+    "wrong_values": Sentence("value", "{tensor} is wrong", "{tensor} está mal"),
     "worst_element": Sentence(
         "value",
         "{tensor}[{index}] is {got}, expected {expected}: {share} times what rounding explains",
@@ -261,6 +355,58 @@ SENTENCES: dict[str, Sentence] = {
         "{tensor} is transposed: with its last two axes swapped it is what {witness} of its own forward give",
         "{tensor} está transpuesto: con sus dos últimos ejes intercambiados es lo que da la derivada numérica",
     ),
+    "not_returned": Sentence(
+        "shape",
+        "{tensor} is not returned: the gradients that are returned are judged",
+        "no se devuelve {tensor}: se juzgan los gradientes que se devuelven",
+    ),
+    "answers_in": Sentence(
+        "dtype",
+        "it answers in {got} where {came} comes in; it is judged in {judged}",
+        "responde en {got} cuando entra {came}; se juzga en {judged}",
+    ),
+    "accumulates": Sentence(
+        "accumulation",
+        "{tensor}: gradients accumulate between calls{at_line}; each call is judged after a reset",
+        "{tensor}: los gradientes se acumulan entre llamadas{at_line}; cada llamada se juzga tras reiniciarlos",
+    ),
+    "backward_once": Sentence(
+        "conduct",
+        "the backward can be called only once for each forward (then it raises {error}): it is judged after a new forward",
+        "el paso hacia atrás solo se puede llamar una vez por cada paso hacia adelante (después lanza {error}): se juzga "
+        "tras repetir el paso hacia adelante",
+    ),
+    "gradient_not_summed": Sentence(
+        "accumulation",
+        "{tensor} is not summed over its leading axes ({axes}): their sum is what differences of its own forward give",
+        "{tensor} no está sumado sobre sus ejes iniciales ({axes}): la suma es lo que da la derivada numérica",
+    ),
+    "gradient_of_a_part": Sentence(
+        "accumulation",
+        "{tensor} is not summed over axis {axis} of the output: it is what {witness} of its own forward give for the "
+        "{place} entry of the upstream gradient alone",
+        "{tensor} no suma sobre el eje {axis} de la salida: es lo que da la derivada numérica con una sola entrada ({at}) "
+        "del gradiente que recibe",
+    ),
+    "gradient_plus_term": Sentence(
+        "term",
+        "{tensor} is what {witness} of its own forward give, plus {term_said}, in all {cases} wrong cases (X its operand, "
+        "Y the output, dY the upstream gradient, sums over the last axis)",
+        "{tensor} es lo que da la derivada numérica más {term_said}, en los {cases} casos erróneos (X es el operando, Y la "
+        "salida, dY el gradiente que recibe; las sumas son sobre el último eje)",
+    ),
+    "never_runs": Sentence(
+        "special",
+        "it raises {error} in every case: it was given {given}; expected operands that it takes",
+        "lanza {error} en todos los casos: recibió {given}; se esperaban operandos que acepte",
+    ),
+    "few_slopes": Sentence(
+        "special",
+        "{tensor} was judged in {judged} of {of} cases, fewer than half: in the others neither complex steps nor "
+        "differences of the forward tell a slope",
+        "{tensor} se juzgó en {judged} de {of} casos, menos de la mitad: en los demás ni el paso complejo ni las "
+        "diferencias del paso hacia adelante dan una pendiente",
+    ),
     "not_adjoint": Sentence(
         "value",
         "<dY, J v> is {forward} by {witness} of the forward, <gradient, v> is {backward} by the backward (off by {gap})",
@@ -276,6 +422,16 @@ SENTENCES: dict[str, Sentence] = {
         "special",
         "{tensor}[{index}] is {got} for finite operands",
         "{tensor}[{index}] es {got} con operandos finitos",
+    ),
+    "arises": Sentence(
+        "special",
+        "the first {first} arises in line {line}: {text}",
+        "el primer {first} surge en la línea {line}: {text}",
+    ),
+    "arises_after": Sentence(
+        "special",
+        "the first {first} arises in line {line}: {text}; the first inf in line {line_before}: {text_before}",
+        "el primer {first} surge en la línea {line}: {text}; el primer inf en la línea {line_before}: {text_before}",
     ),
     "too_many": Sentence(
         "shape",
@@ -297,7 +453,7 @@ SENTENCES: dict[str, Sentence] = {
         "{tensor} does not move along when {letter} is permuted",
         "{tensor} no se mueve cuando se permuta {letter}",
     ),
-    "law_broken": Sentence("special", "{law}: {what}", "{law}: {what}"),
+    "law_broken": Sentence("special", "{law}: {what}", "no se cumple una ley: {law}"),
     # A dump: the line itself is wrong, though what it follows from is right or is taken as it stands there.
     "dump_line": Sentence(
         "value",
@@ -337,8 +493,15 @@ SENTENCES: dict[str, Sentence] = {
     # The diagnosis: the library, then edits of the formula, then where the wrong elements lie.
     "known_mistake": Sentence(
         "value",
-        "a known mistake, {id}: {sentence} (same answers in all {of} cases, {cases} of them wrong)",
-        "un error conocido, {id}: {sentence_es} (las mismas respuestas en los {of} casos; {cases} incorrectos)",
+        "a known mistake, {id}: {sentence} (the same wrong answers in {cases} of {of} wrong cases)",
+        "un error conocido, {id}: {sentence_es} (las mismas respuestas erróneas en {cases} de {of} casos incorrectos)",
+    ),
+    "exchanged_axes": Sentence(
+        "axis",
+        "it is right where the last two axes of {operands} and of the answer are exchanged: another layout "
+        "({cases} of {cases} cases tried)",
+        "es correcto si se intercambian los dos últimos ejes de {operands} y de la respuesta: otra disposición "
+        "({cases} de {cases} casos probados)",
     ),
     "writes_into_input": Sentence(
         "conduct", "it writes into its arguments: {error}", "escribe en sus argumentos: {error}"
@@ -621,8 +784,8 @@ SENTENCES: dict[str, Sentence] = {
     ),
     "nonfinite": Sentence(
         "special",
-        "{tensor} holds {got} where a number should be ({cases} cases)",
-        "{tensor} contiene {got} donde debe haber un número ({cases} casos)",
+        "{tensor} holds {got} where a number should be{when} ({cases} cases)",
+        "{tensor} contiene {got} donde debe haber un número{when_es} ({cases} casos)",
     ),
     "accuracy": Sentence(
         "precision",
@@ -639,4 +802,56 @@ SENTENCES: dict[str, Sentence] = {
         "{tensor} is wrong only in cases with {feature} (all {cases} wrong cases; {right} without it are right)",
         "{tensor} solo falla en casos con {feature} (los {cases} incorrectos; {right} sin ello son correctos)",
     ),
+    # The line of the user's own file.
+    "own_line": Sentence(
+        "value",
+        "{file}:{line}: `{text}` is the line; `{belongs}` belongs there",
+        "{file}:{line}: la línea es `{text}`; ahí va `{belongs}`",
+    ),
+    "own_line_stands": Sentence(
+        "value",
+        "{file}:{line}: `{text}` is {stands}, where `{belongs}` belongs",
+        "{file}:{line}: `{text}` es {stands}, donde va `{belongs}`",
+    ),
+    "own_line_agree": Sentence(
+        "value",
+        "{file}:{line}: `{text}` is the line; `{belongs}` belongs there; what it reads agrees (by line): {agree}",
+        "{file}:{line}: la línea es `{text}`; ahí va `{belongs}`; lo que lee coincide (por línea): {agree}",
+    ),
+    "own_line_stands_agree": Sentence(
+        "value",
+        "{file}:{line}: `{text}` is {stands}, where `{belongs}` belongs; what it reads agrees (by line): {agree}",
+        "{file}:{line}: `{text}` es {stands}, donde va `{belongs}`; lo que lee coincide (por línea): {agree}",
+    ),
+    "own_line_look": Sentence(
+        "value",
+        "{file}:{line}: `{text}` is the wrong line",
+        "{file}:{line}: `{text}` es la línea errónea",
+    ),
+    "own_line_nan": Sentence(
+        "special",
+        "{file}:{line}: `{text}` is where the first {stands} arises",
+        "{file}:{line}: en `{text}` surge el primer {stands}",
+    ),
+    "own_line_inf": Sentence(
+        "special",
+        "{file}:{line}: `{text}` is where the first {stands} arises; from it comes the first nan, in line {belongs}",
+        "{file}:{line}: en `{text}` surge el primer {stands}; de él viene el primer nan, en la línea {belongs}",
+    ),
+    "own_line_dtype": Sentence(
+        "dtype",
+        "{file}:{line}: `{text}` is where {stands} arises; {belongs} went in",
+        "{file}:{line}: en `{text}` surge {stands}; entró {belongs}",
+    ),
+    "own_line_digits": Sentence(
+        "precision",
+        "{file}:{line}: `{text}` is where digits are lost: with this value in more precise arithmetic the answer is right",
+        "{file}:{line}: en `{text}` se pierden cifras: con este valor en aritmética más precisa la respuesta es correcta",
+    ),
+    "own_line_raises": Sentence(
+        "special",
+        "{file}:{line}: `{text}` raises {stands}",
+        "{file}:{line}: `{text}` lanza {stands}",
+    ),
 }
+SENTENCES.update({code: Sentence(*each) for code, each in PART_SENTENCES.items()})

@@ -50,5 +50,19 @@ def _shown(value: Any) -> str:
     return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
 
 
+MOST_SECONDS = 86_400.0
+
+
+def seconds(text: str) -> float:
+    """A time that can be waited for: above 0, and a day at most."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= MOST_SECONDS:
+        raise argparse.ArgumentTypeError(f"{text} came, expected seconds above 0 and at most {MOST_SECONDS:g}")
+    return value
+
+
 def integer_or_none(text: str) -> int | None:
     return None if text == "none" else int(text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -61,10 +62,16 @@ def main(argv: list[str] | None = None) -> int:
             check_device(given.device)
         elif given.device != "cpu":
             raise ValueError(f"--device: {given.device} came, expected cpu for a NumPy twin")
+        for name in ("maps", "gradients", "temperatures"):
+            path = getattr(given, name)
+            if path is not None and path.is_dir():
+                raise ValueError(f"--{name}: {path} is a folder, expected the name of a picture")
         sampling = SamplingConfig(**chosen(SamplingConfig, given, {}))
         learner, tokenizer = load(given.checkpoint, given.twin, given.device)
         banned = tuple(banned_ids(tokenizer, given.ban))
-        draw(given, learner, tokenizer)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Glyph")  # a font without emoji draws a box
+            draw(given, learner, tokenizer)
         unknown = [token for token in tokenizer.tokens(given.prompt) if token not in tokenizer.token_to_id]
         texts = generate_tokens(
             learner.step,

@@ -28,10 +28,19 @@ class Tensor:
 
 
 Answer = dict[str, Tensor]
+LARGEST = 2**28  # bytes of an array that can be an answer: no case has a hundredth of that
 
 
 class NotOffered(Exception):
     """The implementation does not take an option that the case needs."""
+
+
+class NotTaken(NotOffered):
+    """It was seen to refuse what the case asks for."""
+
+
+class Raised(Exception):
+    """An implementation in another process raised what the text says, in one line."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +55,8 @@ class Implementation:
     answers: Callable[[Any, Case, str], Answer] | None = (
         None  # of an op, a case and a dtype: what has no function to call
     )
+    ordinary: bool = False  # held to the ordinary budget: it is not to recompute anything from a stored log-sum-exp
+    there: Any = None  # its process, where it does not run in this one (remote.py): `module` then has signatures alone
 
     @property
     def label(self) -> str:
@@ -63,6 +74,10 @@ class Implementation:
         return function
 
 
+# Ours, but for torch's fused kernels, which store one number a row (see test_cases).
+ORDINARY = ("reference_numpy", "reference_numpy.fast", "torch_impl")
+
+
 def load(name: str, device: str = "cpu") -> Implementation:
     """An implementation by its module's name. ValueError if there is no such module or device."""
     if not all(part.isidentifier() for part in name.split(".")):
@@ -78,16 +93,25 @@ def load(name: str, device: str = "cpu") -> Implementation:
     if pairs and device != "cpu":
         raise ValueError(f"--device: {name} is NumPy and runs on cpu, got {device}")
     check_device(device)
-    return Implementation(name, module, pairs, ("float64", "float32") if pairs else tuple(PRECISIONS), device)
+    dtypes = ("float64", "float32") if pairs else tuple(PRECISIONS)
+    return Implementation(name, module, pairs, dtypes, device, ordinary=name in ORDINARY)
 
 
 def one_line(error: BaseException) -> str:
-    """What an exception says, in one line, even one that cannot speak."""
+    """What an exception says, in one line that a terminal can show, even one that cannot speak."""
     try:
         said = str(error).strip().splitlines()
     except Exception:
         said = []
-    return type(error).__name__ + (f": {said[0]}" if said else "")
+    if isinstance(error, Raised):
+        return printable("".join(said[:1]))
+    return printable(type(error).__name__ + (f": {said[0]}" if said else ""))
+
+
+def printable(text: str, most: int = 300) -> str:
+    """The text without what moves a cursor or changes a colour, cut where it is too long."""
+    cut = text if len(text) <= most else f"{text[:most]}... ({len(text)} characters)"
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in cut)
 
 
 def check_device(device: str) -> None:
@@ -190,6 +214,9 @@ def run(implementation: Implementation, op: Any, case: Case, dtype: str) -> Answ
     """Forward and backward on a case that is rounded to `dtype`: every output and gradient by name."""
     if implementation.answers is not None:
         return implementation.answers(op, case, dtype)
+    if implementation.there is not None:
+        answer: Answer = implementation.there.run(op, case, dtype)
+        return answer
     if implementation.pairs:
         return run_pair(implementation, op, case, dtype)
     from equivalence_tests.run_torch import run_torch
@@ -241,8 +268,16 @@ def _paired(names: list[str], values: tuple[Any, ...], what: str) -> dict[str, A
 
 
 def as_tensor(value: Any, scalar: bool = False) -> Tensor:
-    """An array (of no axes: or a NumPy scalar), for a loss a NumPy scalar; anything else has no dtype, and is wrong."""
+    """An array (of no axes: or a NumPy scalar), for a loss a NumPy scalar; anything else has no dtype, and is wrong.
+
+    So is an array of what are no numbers, and one that is larger than the answer of any case (a broadcast view may have
+    2^40 elements).
+    """
     right = isinstance(value, np.generic) or (type(value) is np.ndarray and not scalar)
+    if right and value.dtype.kind not in "biufc":
+        return Tensor(np.asarray(np.nan), f"of dtype {value.dtype.name}")
+    if right and value.nbytes > LARGEST:
+        return Tensor(np.asarray(np.nan), f"{value.dtype} in an array of {value.size} elements")
     if right:
         return Tensor(np.asarray(value), str(value.dtype))
     return Tensor(np.asarray(np.nan), f"of a {type(value).__name__}")

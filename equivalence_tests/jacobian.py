@@ -55,6 +55,9 @@ def jacobians(candidate: Candidate, case: Case, dtype: str = "float64", operands
     names = list(operands) or op.gradient_names(rounded)
     if not names or not op.differentiable:
         raise ValueError(f"{candidate.label}: there is no backward to differentiate by")
+    for name in candidate.row.differentiable:
+        if name in case.operands and name not in candidate.op.differentiable:
+            raise ValueError(f"{candidate.label}: d{name} is missing")
     size = _rows(case) * _columns(case, names)
     if size > MOST_ENTRIES:
         raise ValueError(f"{candidate.label}: the Jacobian has {size} numbers, expected at most {MOST_ENTRIES}")

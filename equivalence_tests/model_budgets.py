@@ -109,6 +109,8 @@ def _loss(
     shifted = rows - _top(rows, np.ones(1, bool))
     total = shifted.exp().sum(-1, keepdims=True)
     log_P = stage("log P", shifted - stage.use("loss", "log", type(total).log)(total))
+    if stage.stored:
+        log_P = log_P + ((rows - _log_sum_exp(rows, np.ones(rows.value.shape[-2:], bool))) - log_P)
     of_rows = log_P.where(onehot).sum(-1).where(counted)
     loss = stage("loss", -stage.use("loss", "mean", budgets.mean_of_counted)(of_rows, counted, M, shape))
     stage.backward()
@@ -166,10 +168,16 @@ def _softmax(S: Number, allowed: Array) -> Number:
 
 
 def _recomputed(S: Number, allowed: Array) -> Number:
-    """The same softmax from a stored log-sum-exp, which rounds by its own size."""
-    top = _top(S, allowed)
-    L = (S - top).where(allowed).exp().where(allowed).sum(-1, keepdims=True).log() + top
+    """The same softmax from a stored log-sum-exp, which rounds by its own size: the wider budget."""
+    L = _log_sum_exp(S, allowed)
     return (S - L).where(allowed).exp().where(allowed)
+
+
+def _log_sum_exp(S: Number, allowed: Array) -> Number:
+    """As one number a row, which each of its elements may round."""
+    top = _top(S, allowed)
+    total = (S - top).where(allowed).exp().where(allowed).sum(-1, keepdims=True)
+    return total.log().plus(top, S.value.shape[-1])
 
 
 def _split(X: Number, heads: int) -> Number:
@@ -201,8 +209,12 @@ def _attention(
     merged = stage.use("merged", "C", _merge)(C)
 
     def backward(dY: Number) -> tuple[Number, Params]:
-        # Who keeps no A makes it anew from the scores: the 0 between the two lets either.
-        again = A if stage.edited else A + (_recomputed(scaled, allowed) - A)
+        # What keeps no A makes it anew: the 0 between the two lets either. In half precision the scores are rounded as
+        # coarsely as a log-sum-exp: there is one budget for both.
+        again = A
+        if not stage.edited:
+            anew = _recomputed if stage.stored or X.half else _softmax
+            again = A + (anew(scaled, allowed) - A)
         again_Z = AZ if stage.edited else dropped(again, keep, config.dropout)
         dC = _split(dY @ Wo, heads)
         dA = stage.dropout("dA", dC @ V.mT, keep, config.dropout)

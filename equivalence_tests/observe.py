@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from equivalence_tests.arithmetic import PRECISIONS, Bounded
 from equivalence_tests.cases import Case
 from equivalence_tests.checks import reraise_interrupt
 from equivalence_tests.implementations import Answer, Implementation, NotOffered, one_line, run
 from equivalence_tests.judge import Judgement, judge
-from equivalence_tests.ops import Op
+from equivalence_tests.ops import OPS, Op
+from equivalence_tests.stages import AS_IT_IS, STORED, Stages
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,11 @@ class Observation:
         return next((verdict.wrong for verdict in self.verdicts.values() if verdict.wrong), "")
 
     @property
+    def tolerated(self) -> str:
+        """The code of what was tolerated of an answer that is not wrong, or nothing: see `Judgement`."""
+        return "" if self.wrong else next((each.tolerated for each in self.verdicts.values() if each.tolerated), "")
+
+    @property
     def ill(self) -> bool:
         return any(verdict.ill for verdict in self.verdicts.values())
 
@@ -43,9 +50,18 @@ def observe(implementation: Implementation, op: Op, case: Case, dtype: str, inde
     """Run and judge one case. NotOffered if the case asks for an option that the implementation does not take."""
     precision = PRECISIONS[dtype]
     rounded = case.rounded(precision)
-    exact = op.exact(rounded, precision)
-    if not op.differentiable:  # a forward alone
-        exact = {name: exact[name] for name in op.outputs}
+
+    def truth(stage: Stages = AS_IT_IS) -> dict[str, Bounded]:
+        found = op.exact(rounded, precision, stage)
+        if op.differentiable == OPS[op.name].differentiable:
+            return found
+        names = (
+            *op.outputs,
+            *(f"d{name}" for name in op.gradient_names(case)),
+        )  # a forward alone, or not all gradients
+        return {name: found[name] for name in names}
+
+    exact = truth()
     try:
         answer = run(implementation, op, rounded, dtype)
     except NotOffered:
@@ -53,4 +69,4 @@ def observe(implementation: Implementation, op: Op, case: Case, dtype: str, inde
     except BaseException as error:  # a candidate may raise anything
         reraise_interrupt(error)
         return Observation(index, dtype, rounded, exact, None, {}, one_line(error))
-    return Observation(index, dtype, rounded, exact, answer, judge(answer, exact, precision))
+    return Observation(index, dtype, rounded, exact, answer, judge(answer, exact, precision, partial(truth, STORED)))

@@ -15,6 +15,7 @@ import numpy as np
 from equivalence_tests import budgets, cases, model_budgets, model_cases
 from equivalence_tests.arithmetic import Bounded, Precision
 from equivalence_tests.cases import Case, Draws
+from equivalence_tests.stages import AS_IT_IS, Stages
 
 
 @dataclass(frozen=True)
@@ -51,15 +52,18 @@ class Op:
         params = {name: value for name, value in operands.items() if "." in name}
         return [params, *(value for name, value in operands.items() if name not in params)]
 
-    def exact(self, case: Case, precision: Precision) -> dict[str, Bounded]:
-        """Every output and gradient of a rounded case: its exact value and the error budget in that precision."""
+    def exact(self, case: Case, precision: Precision, stage: Stages = AS_IT_IS) -> dict[str, Bounded]:
+        """Every output and gradient of a rounded case: its exact value and the error budget in that precision.
+
+        With stages that are STORED it is the wider budget, of a recomputation from a stored log-sum-exp.
+        """
         arrays = {**case.operands, **case.upstream, **case.options}
         numbers = {name: Bounded(v, precision) if cases.is_floating(v) else v for name, v in arrays.items()}
         if self.model:
             params = {name: numbers.pop(name) for name in self.gradient_names(case)}
             numbers["params"] = params
         with np.errstate(all="ignore"):  # a bound that overflows promises nothing, and says so
-            return self.formula(**numbers)
+            return self.formula(**numbers, stage=stage)
 
 
 PARAMETERS = ("params",)

@@ -36,7 +36,8 @@ class Row:
     """What the cases of one op said about one implementation in one dtype.
 
     `judged` cases were judged in full; in `ill` ones some tensor's budget was above sqrt(u) of its scale: it was held to
-    the budget, but that is no agreement. `skipped` ones need an option that is not on offer. Errors are in units of
+    the budget, but that is no agreement. `skipped` ones need an option that is not on offer. `tolerated` ones agree as a
+    recomputation from a stored log-sum-exp, within its wider budget. Errors are in units of
     roundoff of the tensor's scale, over well-conditioned tensors; shares of the budget are over all.
     """
 
@@ -47,6 +48,7 @@ class Row:
     judged: int = 0
     ill: int = 0
     skipped: int = 0
+    tolerated: int = 0
     tensors: int = 0
     wrong: int = 0
     forward_units: float = 0.0
@@ -56,7 +58,7 @@ class Row:
     faults: list[str] = field(default_factory=list)
 
     def add(self, other: Row) -> None:
-        for name in ("drawn", "judged", "ill", "skipped", "tensors", "wrong"):
+        for name in ("drawn", "judged", "ill", "skipped", "tolerated", "tensors", "wrong"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         for name in ("forward_units", "gradient_units", "forward_share", "gradient_share"):
             setattr(self, name, max(getattr(self, name), getattr(other, name)))
@@ -138,6 +140,7 @@ def _judge_case(
         row.ill += 1
     else:
         row.judged += 1
+    row.tolerated += not wrong and any(verdict.tolerated for verdict in verdicts.values())
     for name, verdict in verdicts.items():
         if verdict.wrong or verdict.ill:
             continue

@@ -11,7 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from equivalence_tests.findings import Finding
+from equivalence_tests.law_words import law_phrase
 from equivalence_tests.observe import Observation
+from equivalence_tests.part_words import LAWS_ES
 
 TOLD = 3  # findings that are printed, beside the worst element
 EXIT = {"agrees": 0, "wrong": 1, "not judged": 2, "another convention": 3}
@@ -22,10 +24,10 @@ WORDS: dict[str, dict[str, str]] = {
     "es": {
         "agrees": "coincide",
         "wrong": "está mal",
+        "wrong cases": "mal",
         "not judged": "no se pudo juzgar",
         "another convention": "coincide, con otra convención",
-        "judged under": "juzgado con",
-        "judged": "juzgados",
+        "judged": "casos juzgados",
         "of": "de",
         "property": "propiedad",
         "cases": "casos",
@@ -51,7 +53,24 @@ WORDS: dict[str, dict[str, str]] = {
         "batches and heads do not meet": "lotes y cabezas no se mezclan",
         "laws": "otras leyes",
         "answers the same in another order": "responde igual en otro orden",
+        "runs": "se ejecuta",
+        "shape of every gradient": "forma de cada gradiente",
+        "a gradient for every operand": "un gradiente por operando",
+        "dtype out = dtype in": "el dtype que sale es el que entra",
+        "finite answers": "respuestas finitas",
+        "where the first NaN or infinity arises": "dónde surge el primer NaN o infinito",
+        "purity": "pureza",
+        "aliasing": "memoria compartida",
+        "repeatability": "repetición",
+        "linear in the upstream gradient": "lineal en el gradiente que recibe",
+        "layouts": "disposición en memoria",
+        "adjoint identity": "identidad del adjunto",
+        "gradient": "gradiente",
         "answers the same in a fresh process": "responde igual en un proceso nuevo",
+        "batch": "lote",
+        "permutation": "permutación",
+        "gradient of": "gradiente de",
+        **{law.replace("_", " "): words.lower() for law, words in LAWS_ES.items()},
     }
 }
 
@@ -161,7 +180,11 @@ def show(report: Report, console: Console, language: str = "en") -> None:
             return known[text]
         if first == "agrees" and rest.startswith("in "):
             return f"{known.get('agrees in', 'agrees in')} {rest[3:]}"
-        return f"{known[first]} {rest}" if first in known and first == "with" else text
+        if text.startswith("gradient of "):
+            return f"{known.get('gradient of', 'gradient of')} {rest.removeprefix('of ')}"
+        if first in known and first in ("with", "permutation"):
+            return f"{known[first]} {rest}"
+        return law_phrase(text, language) if language != "en" else text
 
     style = {"agrees": "bold green", "wrong": "bold red"}.get(report.verdict, "bold yellow")
     like = f"--like {report.like}" if report.like else "--laws-only"
@@ -204,7 +227,10 @@ def _told(findings: Sequence[Finding]) -> list[Finding]:
 
 def _verdict(row: Property, word: Callable[[str], str]) -> Text:
     if row.wrong:
-        return Text(f"{row.wrong} {word('wrong')}" + (f": {row.what}" if row.what else ""))
+        bad = word("wrong cases")
+        if bad != "wrong cases":  # what broke is told in English alone
+            return Text(f"{row.wrong} {bad}")
+        return Text(f"{row.wrong} wrong" + (f": {row.what}" if row.what else ""))
     if not row.cases:
         return Text(word("none"))
     if row.share or row.units:

@@ -34,7 +34,10 @@ class Request:
 
     def candidate(self) -> Candidate:
         """ValueError, one line, if there is no such candidate."""
-        found = self._found()
+        return self.applied(self._found())
+
+    def applied(self, found: Candidate) -> Candidate:
+        """A candidate, judged under the conventions of this request."""
         return under(found, of_codes(found, self.conventions)) if self.conventions else found
 
     def following(self, conventions: Sequence[Finding]) -> Request:

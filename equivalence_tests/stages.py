@@ -19,6 +19,7 @@ class Stages:
     """
 
     edited = False  # the formula is not the right one, and no budget is asked for
+    stored = False  # the budget is the wider one, of weights that are computed again from a stored log-sum-exp
 
     def __call__(self, of: str, value: Value) -> Value:
         return value
@@ -61,7 +62,7 @@ class Part(Stages):
     """The stages of a part inside a larger formula: its lines are called "part: line"."""
 
     def __init__(self, stage: Stages, name: str) -> None:
-        self.stage, self.name, self.edited = stage, name, stage.edited
+        self.stage, self.name, self.edited, self.stored = stage, name, stage.edited, stage.stored
 
     def __call__(self, of: str, value: Value) -> Value:
         return self.stage(f"{self.name}: {of}", value)
@@ -94,4 +95,10 @@ def dropped(X: Any, keep: Any, p: Any) -> Any:
     return (X * (1 / (1 - np.longdouble(p)))).where(keep)
 
 
-AS_IT_IS = Stages()
+class Stored(Stages):
+    """Every line as it is, and the wider budget."""
+
+    stored = True
+
+
+AS_IT_IS, STORED = Stages(), Stored()

@@ -6,8 +6,12 @@ import argparse
 import hashlib
 import json
 import os
+import shlex
+import signal
 import sys
+import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
@@ -34,6 +38,7 @@ from reference_numpy.tokenizer import Tokenizer
 from reference_numpy.train import TrainingConfig, steps_of_an_epoch, train_model
 
 TWINS = ("numpy", "reference", "torch")
+PROMPT = "Habia una vez"  # in whose words many a tale begins
 CONFIGS: dict[str, Any] = {"gpt": GPTConfig, "rnn": RNNConfig}
 CHECKPOINT, LOG, PICTURE = "checkpoint.safetensors", "log.jsonl", "loss.png"
 GRADIENTS, ATTENTION = "gradients.png", "attention.png"
@@ -80,8 +85,8 @@ def parser() -> argparse.ArgumentParser:
         description="Train a language model on stories, with gradients by hand (numpy: engineered for speed; reference: "
         "the textbook) or by autograd (torch). Writes "
         f"{CHECKPOINT}, {LOG} and pictures of the loss and of the gradients into a folder. "
-        "Ctrl-C ends it after the step in progress and saves; --resume goes on, on any twin, as if it had never stopped. "
-        "Exit status: 0 done, 130 stopped by Ctrl-C, 2 for a wrong argument or file.",
+        "Ctrl-C or SIGTERM ends it after the step in progress and saves; --resume goes on, on any twin, as if it had "
+        "never stopped. Exit status: 0 done, 130 stopped by Ctrl-C, 143 by SIGTERM, 2 for a wrong argument or file.",
     )
     parse.add_argument("--model", choices=CONFIGS, default="gpt", help="(default: %(default)s)")
     parse.add_argument("--twin", choices=TWINS, default="numpy", help="who computes (default: %(default)s)")
@@ -127,8 +132,15 @@ class Setup:
 
 
 def main(argv: list[str] | None = None) -> int:
+    """0 done, 130 stopped by Ctrl-C, 143 by SIGTERM, 2 for a wrong argument or file."""
     given = parser().parse_args(argv)
-    say = Console(soft_wrap=True, highlight=False)
+    with terminated() as by_sigterm:
+        status = _train(given)
+    return 143 if status == 130 and by_sigterm() else status
+
+
+def _train(given: argparse.Namespace) -> int:
+    say = Console(soft_wrap="COLUMNS" not in os.environ, highlight=False)
     folder: Path = given.out or Path("runs") / given.model
     try:
         if given.twin == "torch":
@@ -139,9 +151,10 @@ def main(argv: list[str] | None = None) -> int:
             raise ValueError(f"--device: {given.device} came, expected cpu for a NumPy twin")
         setup = resume(given, folder) if given.resume else begin(given, folder)
         folder.mkdir(parents=True, exist_ok=True)
-        learner = make_learner(given.twin, setup.config, setup.params, setup.state, given.device)
-        describe(setup, given, folder, say)
-        done, drawn = run(setup, learner, folder, say)
+        with locked(folder):
+            learner = make_learner(given.twin, setup.config, setup.params, setup.state, given.device)
+            describe(setup, given, folder, say)
+            done, drawn = run(setup, learner, folder, say)
     except KeyboardInterrupt:
         print(f"\ngemelos train: stopped at once; {folder / CHECKPOINT} is as it was last saved", file=sys.stderr)
         return 130
@@ -153,8 +166,59 @@ def main(argv: list[str] | None = None) -> int:
         say.print(f"Stopped after step {done} of {total}, and saved. Go on with --resume --out {folder}")
         return 130
     say.print(f"Wrote {', '.join(str(folder / name) for name in (CHECKPOINT, LOG, *drawn))}")
-    say.print(f"Now: gemelos generate --checkpoint {folder / CHECKPOINT} --prompt 'Habia una vez'", markup=False)
+    prompt = shlex.quote(beginning(setup.train))
+    say.print(
+        f"Now: gemelos generate --checkpoint {folder / CHECKPOINT} --prompt {prompt}", markup=False, soft_wrap=True
+    )
     return 0
+
+
+def beginning(data: TextDataset) -> str:
+    """A prompt that the model knows: the tales' own, or the first words of a row of the data."""
+    known = data.tokenizer.token_to_id
+    if all(token in known for token in data.tokenizer.tokens(PROMPT)):
+        return PROMPT
+    words = [data.tokenizer.vocabulary[i] for i in data.data[0] if data.tokenizer.vocabulary[i].isalnum()]
+    return " ".join(words[: len(PROMPT.split())])
+
+
+@contextmanager
+def terminated() -> Iterator[Callable[[], bool]]:
+    """Whether SIGTERM came, which a scheduler sends before it kills: it does what Ctrl-C does."""
+    came = False
+
+    def note(signum: int, frame: Any) -> None:
+        nonlocal came
+        came = True
+        signal.raise_signal(signal.SIGINT)
+
+    if threading.current_thread() is not threading.main_thread():  # only there may handlers be set
+        yield lambda: came
+        return
+    before = signal.signal(signal.SIGTERM, note)
+    try:
+        yield lambda: came
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """One training a folder. ValueError if another one writes there; where folders cannot be locked there is no lock."""
+    try:
+        import fcntl
+    except ImportError:
+        yield
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ValueError(f"--out: another training writes into {folder} now, expected another folder") from None
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def one_line(error: BaseException) -> str:
@@ -229,7 +293,10 @@ def data_of(
     text: TextConfig, training: TrainingConfig, saved: Checkpoint | None
 ) -> tuple[TextDataset, TextDataset | None, str]:
     """The training set, the held-out set, and a fingerprint of both."""
-    stories = read_texts(text.data if text.data is not None else corpus_path())
+    path = Path(text.data) if text.data is not None else corpus_path()
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise ValueError(f"--data: {path} is a pipe or a device, expected a file, which --resume can read once more")
+    stories = read_texts(path)
     train, held = split_texts(stories, text.held_out, np.random.default_rng([training.seed, SPLIT]))
     if saved is None:
         tokenizer = Tokenizer.from_texts(
@@ -301,6 +368,12 @@ def run(setup: Setup, learner: Learner, folder: Path, say: Console) -> tuple[int
 
 def draw(setup: Setup, learner: Learner, rows: list[dict[str, Any]], folder: Path) -> list[str]:
     """The loss, the norms of the gradients, and of a GPT where a story's tokens look and are to look; what was drawn."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph")  # a font without emoji draws a box
+        return _drawn(setup, learner, rows, folder)
+
+
+def _drawn(setup: Setup, learner: Learner, rows: list[dict[str, Any]], folder: Path) -> list[str]:
     drawn = []
     if rows:
         loss_picture({f"{setup.model}": rows}, folder / PICTURE)

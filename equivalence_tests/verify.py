@@ -51,6 +51,9 @@ def row_cells(rows: list[Row], op: Op) -> tuple[str, str]:
     unjudged = [row.dtype for row, v in zip(rows, verdicts, strict=True) if v == "not judged"]
     if worst == "agrees" and unjudged:
         worst = "not judged" if len(unjudged) == len(rows) else f"agrees ({', '.join(unjudged)} too ill-conditioned)"
+    tolerated = sum(row.tolerated for row in rows)
+    if tolerated and not worst.isupper():
+        worst += f" ({tolerated} cases as a recomputation from a stored log-sum-exp)"
     forward, gradient = (_errors(rows, kind) for kind in ("forward", "gradient"))
     cases = sum(row.judged for row in rows)
     return f"{rows[0].implementation:<20} {cases:>6}  {forward:>12}  {gradient:>12}", worst

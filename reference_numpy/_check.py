@@ -26,6 +26,7 @@ class Family(NamedTuple):
     also: tuple[str, ...] = ()  # let through, but not advertised
 
 
+STRANGE = (np.ma.MaskedArray, np.matrix)  # arrays by type alone: a mask would be dropped, and * is another product
 OPTIONAL = ("bias", "h0")  # the operands that may be left out
 
 NUMPY = Family(np.ndarray, "NumPy array", ("float32", "float64"), also=("complex128",))  # complex-step needs complex128
@@ -47,8 +48,7 @@ def floats(op: str, family: Family = NUMPY, **operands: Any) -> None:
     for name, array in operands.items():
         if array is None and name in OPTIONAL:
             continue
-        if not isinstance(array, family.kind):
-            raise TypeError(f"{op}: {name} is a {type(array).__name__}, expected a {family.noun}")
+        member(op, name, array, family)
         if dtype_name(array) not in family.floats + family.also:
             raise TypeError(f"{op}: {name} has dtype {dtype_name(array)}, expected {' or '.join(family.floats)}")
         if not first:
@@ -56,6 +56,23 @@ def floats(op: str, family: Family = NUMPY, **operands: Any) -> None:
         elif array.dtype != operands[first].dtype:
             expected = f"{dtype_name(operands[first])} like {first}"
             raise TypeError(f"{op}: {name} has dtype {dtype_name(array)}, expected {expected}")
+
+
+def member(op: str, name: str, array: Any, family: Family = NUMPY) -> None:
+    """An array of the family, and no subclass that computes otherwise."""
+    if not isinstance(array, family.kind) or isinstance(array, STRANGE):
+        raise TypeError(f"{op}: {name} is a {type(array).__name__}, expected a {family.noun}")
+
+
+def axis(op: str, value: Any, shape: Sequence[int]) -> int:
+    """An axis of X, by an integer."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise TypeError(f"{op}: axis is {value!r}, expected an integer")
+    if not -len(shape) <= value < len(shape):
+        raise ValueError(f"{op}: axis is {value}, expected an axis of X, whose shape is {tuple(shape)}")
+    if shape[int(value)] == 0:
+        raise ValueError(f"{op}: X has shape {tuple(shape)}, expected at least 1 along axis {value}")
+    return int(value)
 
 
 def shapes(op: str, **operands: tuple[Any, str]) -> dict[str, int]:
@@ -98,8 +115,7 @@ def shapes(op: str, **operands: tuple[Any, str]) -> dict[str, int]:
 
 def integers(op: str, name: str, array: Any, upper: int, family: Family = NUMPY, besides: int | None = None) -> None:
     """`array` holds integers in [0, upper), or equal to `besides`."""
-    if not isinstance(array, family.kind):
-        raise TypeError(f"{op}: {name} is a {type(array).__name__}, expected a {family.noun}")
+    member(op, name, array, family)
     if "int" not in dtype_name(array):
         raise TypeError(f"{op}: {name} has dtype {dtype_name(array)}, expected integers")
     outside = (array < 0) | (array >= upper)
@@ -113,8 +129,7 @@ def integers(op: str, name: str, array: Any, upper: int, family: Family = NUMPY,
 
 
 def boolean(op: str, name: str, array: Any, family: Family = NUMPY) -> None:
-    if not isinstance(array, family.kind):
-        raise TypeError(f"{op}: {name} is a {type(array).__name__}, expected a {family.noun}")
+    member(op, name, array, family)
     if dtype_name(array) != "bool":
         raise TypeError(f"{op}: {name} has dtype {dtype_name(array)}, expected bool")
 
@@ -156,8 +171,7 @@ def probability(op: str, p: Any, keep: Any) -> float:
 
 def upstream(op: str, name: str, gradient: Any, like: Array) -> None:
     """The upstream gradient has the dtype and the shape of the output that it belongs to."""
-    if not isinstance(gradient, np.ndarray):
-        raise TypeError(f"{op}: {name} is a {type(gradient).__name__}, expected a NumPy array")
+    member(op, name, gradient)
     if gradient.dtype != like.dtype or gradient.dtype.name not in NUMPY.floats:
         expected = str(like.dtype) if like.dtype.name in NUMPY.floats else "float32 or float64"
         raise TypeError(f"{op}: {name} has dtype {gradient.dtype}, expected {expected}")

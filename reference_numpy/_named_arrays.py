@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from reference_numpy._check import Array
+from reference_numpy._check import Array, member
 
 MOMENTS = ("exp_avg", "exp_avg_sq")  # AdamW's m and v, by the names that torch gives them
 
@@ -19,8 +19,7 @@ def check_arrays(op: str, what: str, arrays: Any) -> None:
     for name, array in arrays.items():
         if not isinstance(name, str):
             raise TypeError(f"{op}: {what} has a key of type {type(name).__name__}, expected strings")
-        if not isinstance(array, np.ndarray):
-            raise TypeError(f"{op}: {what}[{name!r}] is a {type(array).__name__}, expected a NumPy array")
+        member(op, f"{what}[{name!r}]", array)
         if array.dtype not in (np.float32, np.float64):
             raise TypeError(f"{op}: {what}[{name!r}] has dtype {array.dtype}, expected float32 or float64")
 

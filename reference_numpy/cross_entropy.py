@@ -49,8 +49,7 @@ def cross_entropy_backward(dloss: float, cache: CrossEntropyCache) -> Array:
 def check_cross_entropy(op: str, logits: Array, targets: Array, ignore_index: int | None) -> tuple[Array, Array, int]:
     """What `counted_targets` says of these."""
     _check.floats(op, logits=logits)
-    if not isinstance(targets, np.ndarray):
-        raise TypeError(f"{op}: targets is a {type(targets).__name__}, expected a NumPy array")
+    _check.member(op, "targets", targets)
     classes = _check.shapes(op, logits=(logits, "... v"))["v"]
     return counted_targets(op, targets, logits.shape[:-1], "logits without its last axis", classes, ignore_index)
 
@@ -59,8 +58,7 @@ def counted_targets(
     op: str, targets: Array, shape: tuple[int, ...], like: str, classes: int, ignore_index: int | None
 ) -> tuple[Array, Array, int]:
     """The targets (an ignored one points anywhere inside), which of them count, and how many do."""
-    if not isinstance(targets, np.ndarray):
-        raise TypeError(f"{op}: targets is a {type(targets).__name__}, expected a NumPy array")
+    _check.member(op, "targets", targets)
     _check.same_shape(op, "targets", targets, shape, like)
     _check.integers(op, "targets", targets, classes, besides=ignore_index)
     counted = np.ones(targets.shape, bool) if ignore_index is None else targets != ignore_index

@@ -32,7 +32,7 @@ def simple_attention_backward(dC: Array, cache: tuple[Array, AttentionCache]) ->
     X is query, key and value at once: three paths, and a sum.
     """
     X, attention_cache = cache
-    _check.floats("simple_attention_backward", X=X, dC=dC)
+    _check.upstream("simple_attention_backward", "dC", dC, X)
     dQ, dK, dV = attention_backward(dC, attention_cache)
     dX: Array = dQ + dK + dV
     return dX

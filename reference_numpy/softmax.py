@@ -67,8 +67,4 @@ def log_softmax_backward(dY: Array, cache: SoftmaxCache) -> Array:
 
 def softmax_axis(op: str, X: Array, axis: int) -> int:
     _check.floats(op, X=X)
-    if not -X.ndim <= axis < X.ndim:
-        raise ValueError(f"{op}: axis is {axis}, expected an axis of X, whose shape is {X.shape}")
-    if X.shape[axis] == 0:
-        raise ValueError(f"{op}: X has shape {X.shape}, expected at least 1 along axis {axis}")
-    return axis
+    return _check.axis(op, axis, X.shape)

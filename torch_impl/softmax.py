@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from reference_numpy._check import axis as check_axis
 from torch_impl import _check
 
 
@@ -34,7 +35,4 @@ def log_softmax(X: Tensor, axis: int = -1) -> Tensor:
 
 def _check_axis(op: str, X: Tensor, axis: int) -> None:
     _check.floats(op, X=X)
-    if not -X.ndim <= axis < X.ndim:
-        raise ValueError(f"{op}: axis is {axis}, expected an axis of X, whose shape is {tuple(X.shape)}")
-    if X.shape[axis] == 0:
-        raise ValueError(f"{op}: X has shape {tuple(X.shape)}, expected at least 1 along axis {axis}")
+    check_axis(op, axis, X.shape)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -196,28 +196,29 @@ def guesses(candidate: Candidate, seen: Sequence[Observation]) -> Iterator[Habit
     if op == "attention" and free:
         yield heads_third(candidate, {"layout": "(B, n, H, c)"})
     if free and _has_leading(op):
-        yield from (axes(candidate, {"lead": lead}) for lead in (0, 1, 2) if _refuses_others(lead, seen))
+        yield from (axes(candidate, {"lead": lead}) for lead in (0, 1, 2) if _refuses_others(candidate.op, lead, seen))
     if op == "cross_entropy":
         yield one_hot(candidate, {})
     if "mask" in candidate.plan.names.values() and convention.mask_true == "keeps":
         yield mask_true(candidate, {})
 
 
-def _refuses_others(lead: int, seen: Sequence[Observation]) -> bool:
-    """Whether it shows that it is made for so many leading axes: with others it raises, or answers in another shape.
+def _refuses_others(op: Op, lead: int, seen: Sequence[Observation]) -> bool:
+    """Whether it shows that it is made for so many leading axes: with others it raises, or its output has another shape.
 
-    Code of (N, d), one leading axis, may take a third axis in silence. Without this a mistake that does not show where
-    there are no leading axes (a maximum over the whole array) would be a convention.
+    Code of (N, d), one leading axis, may take a third axis in silence. A gradient of another shape beside a right output is
+    a missing sum, and a maximum over the whole array does not show where there are no leading axes: these are mistakes.
     """
-    misfits = [not fits(each) for each in seen if each.wrong]
-    return any(misfits) if lead == 1 else all(misfits)
+    refused = [each.raised or not fits(each, op.outputs) for each in seen if each.wrong]
+    return any(refused) if lead == 1 else all(refused)
 
 
-def fits(each: Observation) -> bool:
-    """Whether it answered, every tensor in its shape."""
+def fits(each: Observation, names: Collection[str] = ()) -> bool:
+    """Whether it answered, every tensor (or each of these) in its shape."""
     answer = each.answer
+    wanted = {name: truth for name, truth in each.exact.items() if not names or name in names}
     return answer is not None and all(
-        name in answer and answer[name].value.shape == truth.value.shape for name, truth in each.exact.items()
+        name in answer and answer[name].value.shape == truth.value.shape for name, truth in wanted.items()
     )
 
 

@@ -64,7 +64,7 @@ def under(candidate: Candidate, habits: Sequence[Habit]) -> Candidate:
     """The candidate, judged under these conventions instead of the table's."""
     raw = candidate.raw or candidate.implementation
     if not habits:
-        return replace(candidate, implementation=raw, op=_rowed(candidate.op, ()), habits=())
+        return replace(candidate, implementation=raw, raw=None, op=_rowed(candidate.op, ()), habits=())
 
     def answers(op: Op, case: Case, dtype: str) -> Answer:
         given = sent(habits, case)

@@ -13,6 +13,7 @@ from equivalence_tests.candidate import Candidate
 from equivalence_tests.cases import Case
 from equivalence_tests.conventions.habit import Habit
 from equivalence_tests.implementations import Answer, NotOffered
+from equivalence_tests.judge import Judgement
 from equivalence_tests.observe import Observation
 from equivalence_tests.ops import Op
 from equivalence_tests.stages import AS_IT_IS, Stages
@@ -163,25 +164,34 @@ def _sizes(case: Case) -> tuple[int, int]:
     return n, n
 
 
-def seen_keys(candidate: Candidate, numbers: dict[str, Any]) -> Habit:
-    """Each query sees always just the keys with `behind >= i - j >= -ahead`; None is no bound."""
-    behind, ahead = numbers["behind"], numbers["ahead"]
-    name = "causal" if behind is None and ahead == 0 else "window"
+def causal(candidate: Candidate, numbers: dict[str, Any]) -> Habit:
+    """Always causal; with `bottom_right` the last query sees the last key where n != m."""
 
     def case(given: Case) -> Case:
         n, m = _sizes(given)
-        apart = np.arange(n)[:, None] - np.arange(m)
-        if numbers.get("bottom_right"):
-            apart = apart + (m - n)
-        allowed = (apart <= (n + m if behind is None else behind)) & (apart >= -(n + m if ahead is None else ahead))
-        mask = given.options.get("mask")
-        together = allowed if mask is None else allowed & mask
-        return _with(given, mask=together)
+        return _with(given, causal=True, query_offset=m - n if numbers.get("bottom_right") else 0)
 
     def sent(given: Case) -> Case:
-        return given if "mask" in candidate.plan.names.values() else _without(given, "mask")
+        return _without(given, "causal", "query_offset")
 
-    return Habit(name, f"convention_{name}", numbers, case=case, sent=sent)
+    return Habit("causal", "convention_causal", numbers, case=case, sent=sent)
+
+
+def window(candidate: Candidate, numbers: dict[str, Any]) -> Habit:
+    """Each query i sees always just the keys j with `behind >= i - j >= -ahead`. Cases with a mask are not asked."""
+    behind, ahead = numbers["behind"], numbers["ahead"]
+
+    def case(given: Case) -> Case:
+        if given.options.get("mask") is not None:
+            raise NotOffered("mask")
+        n, m = _sizes(given)
+        apart = np.arange(n)[:, None] - np.arange(m)
+        return _with(given, mask=(apart <= behind) & (apart >= -ahead))
+
+    def sent(given: Case) -> Case:
+        return _without(given, "mask")  # the candidate has it of itself
+
+    return Habit("window", "convention_window", numbers, case=case, sent=sent)
 
 
 def alignment(candidate: Candidate, numbers: dict[str, Any]) -> Habit:
@@ -197,6 +207,7 @@ def alignment(candidate: Candidate, numbers: dict[str, Any]) -> Habit:
     return Habit("alignment", "convention_alignment", numbers, case=case, sent=sent)
 
 
+RIGHT = Judgement("")
 FAR = -1e3  # a score further down than that may lie below a fill
 
 
@@ -227,16 +238,21 @@ def _empty_rows(candidate: Candidate, case: Case) -> bool:
 
 
 def fills(seen: Sequence[Observation]) -> bool:
-    """Whether the output is finite and not 0 in the row of a query that sees no key: an average of V, as a fill gives."""
+    """Whether all that is wrong of the output lies in rows of queries that see no key, and is finite: an average of V."""
+    found = False
     for each in seen:
         name = next(iter(each.exact))
-        if each.answer is None or name not in each.answer:
+        if not each.verdicts.get(name, RIGHT).wrong or each.answer is None:
             continue
-        got, exact = each.answer[name].value, np.asarray(each.exact[name].value, np.float64)
-        empty = ~exact.any(-1)
-        if got.shape == exact.shape and empty.any() and np.isfinite(got[empty]).all() and got[empty].any():
-            return True
-    return False
+        got, truth = each.answer[name].value, each.exact[name]
+        if got.shape != truth.value.shape:
+            return False
+        empty = ~truth.value.any(-1)
+        right = np.abs(got - truth.value) <= truth.budget()
+        if not right[~empty].all() or not np.isfinite(got).all():
+            return False
+        found = True
+    return found
 
 
 def guesses(candidate: Candidate, seen: Sequence[Observation]) -> Iterator[Habit]:
@@ -256,10 +272,10 @@ def guesses(candidate: Candidate, seen: Sequence[Observation]) -> Iterator[Habit
     if "causal" not in taken:
         for bottom_right in (False, True) if op == "attention" else (False,):
             more = {"bottom_right": True} if bottom_right else {}
-            yield seen_keys(candidate, {"behind": None, "ahead": 0, **more})
+            yield causal(candidate, more)
         for width in WINDOWS:
-            yield seen_keys(candidate, {"behind": width - 1, "ahead": 0})
-            yield seen_keys(candidate, {"behind": width, "ahead": width})
+            yield window(candidate, {"behind": width, "ahead": 0})
+            yield window(candidate, {"behind": width, "ahead": width})
     elif op == "attention" and "query_offset" not in taken:
         yield alignment(candidate, {})
     if {"mask", "causal"} & taken and fills(seen):

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from equivalence_tests.diagnosis.close import Seen
+from equivalence_tests.diagnosis.conditions import nonfinite
 from equivalence_tests.diagnosis.contract import contract
 from equivalence_tests.diagnosis.formula import formula
 from equivalence_tests.diagnosis.known import Library, known
+from equivalence_tests.diagnosis.layouts import exchanged_axes
 from equivalence_tests.diagnosis.stagewise import stagewise
-from equivalence_tests.diagnosis.structure import accuracy, nonfinite, only_with, worst_element
+from equivalence_tests.diagnosis.structure import accuracy, only_with, worst_element
 from equivalence_tests.findings import Finding
 from equivalence_tests.implementations import Implementation
 from equivalence_tests.misconduct import Misconduct
@@ -49,14 +51,18 @@ def explain(
     forward = bool(names)
     names = names or list(dict.fromkeys(n for each in ready for n, t in each.tensors.items() if t.wrong))
     if names or any(each.raised for each in ready):
-        found = formula(op, ready, forward) if op.differentiable else stagewise(op, ready)
+        named = any(each.sure for each in findings)
+        found = formula(op, ready, forward, named) if op.differentiable else stagewise(op, ready)
         if forward and not found and op.differentiable:  # the outputs may be off in a few cases for another reason
             right = [each for each in ready if each.raised or not each.wrong(op.outputs)]
-            found = formula(op, right, forward=False)
+            found = formula(op, right, forward=False, alone=named)
         findings += found
         others = (nonfinite(op, ready, names), accuracy(op, ready, names))
         findings += [each for each in others if each is not None]
         findings += only_with(op, ready)
+    if not findings and implementation is not None and op.differentiable:
+        exchanged = exchanged_axes(op, ready, implementation)
+        findings += [exchanged] if exchanged else []
     findings += [each for each in broken if each not in findings]
     last = [each for each in findings if each.code in LAST]  # they place it, and know no more
     findings = [each for each in findings if each not in last] + last

@@ -22,7 +22,30 @@ LOG = (
     instead("other_form", lambda x: x._new(np.log10(x.value)), term="log", form="the logarithm to base 10"),
     instead("other_form", lambda x: x._new(np.log1p(x.value)), term="log", form="log(1 + x)"),
 )
+
+
+def _over_a_part(outside: Callable[[Editing], Any], stage: Editing, a: Any) -> Any:
+    """tanh of the sum without a part, which is added afterwards."""
+    rest = outside(stage)
+    return (a - rest).tanh() + rest
+
+
+def _outside_tanh(part: Callable[[Editing], Any]) -> Change:
+    return lambda _, stage: partial(_over_a_part, part, stage)
+
+
+def _from_state(stage: Editing) -> Any:
+    before = stage.lines["h"] if "h" in stage.lines else stage.lines["h0"]
+    return (before[..., None, :] @ stage.lines["W_hh"].mT)[..., 0, :] + stage.lines["b_hh"]
+
+
+PARTS: dict[str, Callable[[Editing], Any]] = {
+    "tanh of the input's part alone": _from_state,
+    "tanh, and b_hh is added after it": lambda stage: stage.lines["b_hh"],
+    "tanh, and b_ih is added after it": lambda stage: stage.lines["b_ih"],
+}
 TANH = (
+    *(Other("other_form", _outside_tanh(part), {"term": "tanh", "form": form}) for form, part in PARTS.items()),
     instead("other_form", lambda x: x.where(x.value > 0), term="tanh", form="relu"),
     instead("other_form", lambda x: x, term="tanh", form="nothing"),
     instead("other_form", lambda x: 1.0 / (1.0 + (-x).exp()), term="tanh", form="the sigmoid"),
@@ -146,6 +169,12 @@ def _by_sequence(x: Any, stage: Editing) -> Any:
     return x._new(np.stack([_last_named(row) for row in rows]).reshape(x.value.shape)) if len(rows) else x
 
 
+def _by_place(x: Any, stage: Editing) -> Any:
+    n = stage.case.operands["ids"].shape[-1] if stage.case.operands["ids"].ndim else 1
+    rows = x.value.reshape(-1, n, x.value.shape[-1])
+    return x._new(np.stack([_last_named(rows[:, t]) for t in range(n)], 1).reshape(x.value.shape))
+
+
 def _averaged_repeats(x: Array) -> Array:
     averaged: Array = x / np.maximum(x.sum(0), 1)
     return averaged
@@ -155,5 +184,6 @@ OF_ONEHOT: dict[str, Change] = {
     "of repeated ids the last alone counts": _one_of(_last_named),
     "of repeated ids the first alone counts": _one_of(_first_named),
     "within a sequence repeated ids count once": _by_sequence,
+    "at one place of the sequences repeated ids count once": _by_place,
     "repeated ids are averaged": _one_of(_averaged_repeats),
 }

@@ -35,6 +35,18 @@ def _scaled(
     return dropout
 
 
+def _multiplied(by: Callable[[float], float]) -> Callable[..., Any]:
+    """By a mask of factors, of which some are 0/0 or infinite at the ends of p."""
+
+    def dropout(X: Any, keep: Any, p: Any) -> Any:
+        if keep is None:
+            return X
+        with np.errstate(all="ignore"):
+            return X * X._new(np.asarray(keep, np.float64) * np.float64(by(float(p))))
+
+    return dropout
+
+
 def _recovered(stage: Editing, X: Any, keep: Any, p: Any) -> Any:
     """The factor as output over input, 1 where the input is 0."""
     before, after = stage.lines["X"].value, stage.lines["Y"].value
@@ -64,6 +76,26 @@ DROPPED = (
         factor="1/p",
         named="1/p for 1/(1 - p)",
         term="the dropout",
+    ),
+    *(
+        instead(
+            "option_value",
+            _multiplied(of_p),
+            1.6,
+            stage="p",
+            option="p",
+            got="the probability to keep",
+        )
+        for of_p in (_inverse, lambda p: _inverse(p) if p else 0.0)
+    ),
+    instead(
+        "other_form",
+        _multiplied(lambda p: _inverse(1 - p)),
+        2.3,
+        stage="p",
+        term="the dropout",
+        form="0 times 1/0 where p is 1",
+        kind="special",
     ),
     instead("wrong_factor", _scaled(lambda p, _: 1 - p), 2.2, factor="1 - p", named="(1 - p)", term="the dropout"),
     instead(

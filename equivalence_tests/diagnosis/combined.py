@@ -8,6 +8,7 @@ from itertools import combinations
 import numpy as np
 
 from equivalence_tests.diagnosis import lines
+from equivalence_tests.diagnosis.attending import MERGE, SPLIT
 from equivalence_tests.diagnosis.editing import Edit, Editing, Hypothesis, Slot
 from equivalence_tests.diagnosis.functions import ALTERNATIVES
 from equivalence_tests.diagnosis.other import Change
@@ -19,6 +20,7 @@ REMEMBERED = ", remembered"  # how the lines end that a backward reads from its 
 
 def combined(op: Op, trace: Editing, forward: bool) -> Iterator[Hypothesis]:
     yield from _same_function(trace, forward)
+    yield from _heads(trace, forward)
     yield from _same_operand(trace, forward)
     yield from _moved_factors(trace, forward)
     yield from _exchanged(trace, forward)
@@ -42,7 +44,7 @@ def _same_function(trace: Editing, forward: bool) -> Iterator[Hypothesis]:
     """The same mistake wherever the same reduction stands: both means over another axis."""
     slots: dict[str, dict[tuple[str, str], Slot]] = {}
     for slot in trace.slots:
-        if slot.backward != forward and callable(slot.value):
+        if slot.backward != forward and hasattr(slot.value, "__name__"):
             slots.setdefault(slot.value.__name__, {})[slot.of, slot.slot] = slot
     for name, same in slots.items():
         if len(same) < 2:
@@ -51,6 +53,21 @@ def _same_function(trace: Editing, forward: bool) -> Iterator[Hypothesis]:
             edits = tuple(Edit(of, slot, other.of) for of, slot in same)
             stage, cost = other.stage or next(iter(same))[0], other.cost + 0.5
             yield Hypothesis(other.code, stage, other.numbers, edits, forward=forward, native=other.native, cost=cost)
+
+
+def _heads(trace: Editing, forward: bool) -> Iterator[Hypothesis]:
+    """Heads cut out and put back by the same wrong order, forward or backward."""
+    slots = {
+        (slot.of, slot.slot): slot.value.__name__
+        for slot in trace.slots
+        if slot.backward != forward and getattr(slot.value, "__name__", "") in ("split_heads", "merge_heads")
+    }
+    for other in SPLIT:
+        merge = next((each for each in MERGE if each.numbers == other.numbers), None)
+        if merge is not None and len(set(slots.values())) > 1:
+            same = {"split_heads": other, "merge_heads": merge}
+            edits = tuple(Edit(of, slot, same[name].of) for (of, slot), name in slots.items())
+            yield Hypothesis(other.code, "split", other.numbers, edits, forward=forward, cost=2.2)
 
 
 def _operands(trace: Editing, forward: bool) -> list[Slot]:

@@ -11,6 +11,8 @@ from equivalence_tests.findings import Finding
 from equivalence_tests.misconduct import Misconduct
 from equivalence_tests.ops import Op
 
+READ_ONLY = "read-only"  # in what NumPy raises where code writes into what was given
+
 
 def contract(op: Op, seen: Sequence[Seen], conduct: Misconduct | None, broken_laws: Sequence[str]) -> list[Finding]:
     findings = _dtypes(op, seen) + _raised(seen, conduct)
@@ -36,7 +38,7 @@ def _raised(seen: Sequence[Seen], conduct: Misconduct | None) -> list[Finding]:
     if not raised:
         return []
     said = raised[0].observation.raised
-    if all("read-only" in each.observation.raised for each in raised):
+    if all(READ_ONLY in each.observation.raised for each in raised):
         return [Finding("writes_into_input", "", conduct.side if conduct else "forward", {"error": said})]
     return [Finding("raises", "", "", {"error": said, "cases": len(raised), "of": len(seen)})]
 

@@ -17,7 +17,15 @@ from equivalence_tests.diagnosis.activations import OF_LOG_P, OF_ONEHOT
 from equivalence_tests.diagnosis.combined import REMEMBERED, combined
 from equivalence_tests.diagnosis.editing import Edit, Editing, Hypothesis, Slot
 from equivalence_tests.diagnosis.functions import ALTERNATIVES, CONSTANTS
-from equivalence_tests.diagnosis.numbers import OF_A_NUMBER, OF_AN_ARRAY, OF_ANOTHER_LINE, OF_LEADING_AXES
+from equivalence_tests.diagnosis.numbers import (
+    OF_A_NUMBER,
+    OF_AN_ARRAY,
+    OF_ANOTHER_LINE,
+    OF_LEADING_AXES,
+    OF_LINES,
+    OF_ROWS,
+    OF_THE_ORDER,
+)
 from equivalence_tests.diagnosis.other import Change, Other
 from equivalence_tests.diagnosis.plain import Plain
 from equivalence_tests.diagnosis.sizes import factors
@@ -70,7 +78,7 @@ def _of(op: Op, case: Case, slot: Slot, trace: Editing) -> Iterator[Hypothesis]:
         yield from _of_a_number(op, case, slot)
         yield from _of_other_lines(op, slot, trace)
     elif callable(slot.value):
-        yield from _of_others(slot, ALTERNATIVES.get(slot.value.__name__, ()))
+        yield from _of_others(slot, ALTERNATIVES.get(getattr(slot.value, "__name__", ""), ()))
         if slot.slot == "max":
             yield from _of_a_maximum(slot)
     elif isinstance(slot.value, np.ndarray):
@@ -123,6 +131,11 @@ def _of_a_number(op: Op, case: Case, slot: Slot) -> Iterator[Hypothesis]:
     for form, change in OF_A_NUMBER.items():
         if not op.model or form in FEW_FORMS:
             yield _said(slot, "other_form", change, 4.0, term=what, form=form)
+    for form, change in OF_ROWS.items():
+        if not op.model:
+            yield _said(slot, "other_form", change, 3.5, term=what, form=form, kind="axis")
+    for form, change in OF_LINES.get(slot.of, {}).items() if not slot.slot else ():
+        yield _said(slot, "other_form", change, 1.8, term=what, form=form)
     for which, change in OF_LEADING_AXES.items():
         kind = "operand" if "head" in which else "axis" if "reshaped" in which else "accumulation"
         yield _said(slot, "some_for_all", change, 4.0, term=what, which=which, kind=kind)
@@ -176,7 +189,7 @@ def _of_other_lines(op: Op, slot: Slot, trace: Editing) -> Iterator[Hypothesis]:
 
 def _of_a_maximum(slot: Slot) -> Iterator[Hypothesis]:
     """Another maximum may make a sum 0, for whoever guards against that; who takes none may clip."""
-    for each in _of_others(slot, ALTERNATIVES[slot.value.__name__]):
+    for each in _of_others(slot, ALTERNATIVES.get(getattr(slot.value, "__name__", ""), ())):
         guarded = Edit("A", "guard", lambda _, __: "total")
         yield replace(each, edits=(*each.edits, guarded), cost=each.cost + 0.1)
         if each.code == "no_maximum":
@@ -196,9 +209,13 @@ def _clipped(most: float) -> Change:
 def _of_an_array(slot: Slot, trace: Editing) -> Iterator[Hypothesis]:
     """A mask, a one-hot matrix, ids."""
     what = slot.slot
+    for form, change in OF_THE_ORDER.items():
+        yield _said(slot, "other_form", change, 3.0, term=what, form=form, kind="axis")
     for form, change in OF_AN_ARRAY.items():
         if slot.of.endswith("causal") and form == "all of it":
             yield _said(slot, "option_ignored", change, 1.5, option="causal")
+        elif slot.of.endswith("causal") and form == "not it":
+            yield _said(slot, "option_inverted", change, 1.5, option="causal")
         elif form == "nothing":
             yield _said(slot, "missing_term", change, 2.0, term=what)
         else:

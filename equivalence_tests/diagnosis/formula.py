@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from equivalence_tests.diagnosis.based import based
 from equivalence_tests.diagnosis.close import Seen
 from equivalence_tests.diagnosis.consistency import consistency
 from equivalence_tests.diagnosis.match import Match
@@ -16,17 +17,51 @@ from equivalence_tests.diagnosis.sizes import sizes
 from equivalence_tests.findings import Finding
 from equivalence_tests.ops import Op
 
+ENOUGH = 2  # cases in which gradients are wrong besides
 MOST = 5  # findings that are worth reading
 INSIDE = {"X - max": "A", "max": "A", "exp": "A", "sum(exp)": "A"}  # the softmax's own lines, in an attention
 LINES = {"dC V^T": "dA", "dh, all": "dh", "da, all": "da", "db": "db_ih", "h before": "h"}
 
 
-def formula(op: Op, seen: Sequence[Seen], forward: bool) -> list[Finding]:
+def formula(op: Op, seen: Sequence[Seen], forward: bool, alone: bool = False) -> list[Finding]:
     """What explains most first, then what explains the rest of the wrong tensors, then alternatives.
 
-    Of a wrong forward also whose gradient it is that comes back.
+    Of a wrong forward also what is wrong with the gradients besides, and whose gradient it is that comes back. Two mistakes
+    are not looked for where one `alone` is known to be there.
     """
-    matches = search(op, seen, forward)
+    matches = search(op, seen, forward, alone)
+    findings = _findings(op, seen, matches)
+    if not forward or not matches or alone:
+        return findings
+    beside = _beside(op, seen, matches[0])
+    gradient = consistency(op, seen, matches[0].hypothesis) if not matches[0].also else None
+    return [findings[0], *beside, *findings[1:], *([gradient] if gradient else [])]
+
+
+def _beside(op: Op, seen: Sequence[Seen], match: Match) -> list[Finding]:
+    """What is wrong with the gradients, where they are neither those of the wrong forward nor the right ones."""
+    changed = based(op, seen, *(each.hypothesis for each in (match, *match.also)))
+    if changed is None:
+        return []
+    edited, left = changed
+    unlike = [
+        each
+        for each in left
+        if not each.case.hard
+        and any(
+            n not in op.outputs and Seen(each.observation).tensors[n].wrong for n in each.wrong(tuple(each.tensors))
+        )
+    ]
+    if len(unlike) < ENOUGH:
+        return []
+    for formula_of, judged in ((edited, left), (op, seen)):  # a backward of its own, or of the right forward
+        matches = [each for each in search(formula_of, judged, forward=False, alone=True) if each.cases == each.of]
+        if matches:
+            return _findings(formula_of, judged, matches[:1])
+    return []
+
+
+def _findings(op: Op, seen: Sequence[Seen], matches: Sequence[Match]) -> list[Finding]:
     first: list[Match] = []
     covered: set[str] = set()
     for match in matches:
@@ -34,9 +69,11 @@ def formula(op: Op, seen: Sequence[Seen], forward: bool) -> list[Finding]:
             first.append(match)
             covered |= match.tensors
     others = [match for match in matches if match not in first]
-    findings = [finding_of(op, match, match in first, seen) for match in [*first, *others][:MOST]]
-    gradient = consistency(op, seen, matches[0].hypothesis) if forward and matches else None
-    return [*findings, gradient] if gradient else findings
+    found = []
+    for match in [*first, *others][:MOST]:
+        found.append(finding_of(op, match, match in first, seen))
+        found += [finding_of(op, other, match in first, seen) for other in match.also]
+    return found
 
 
 def _missing_scale(op: Op, seen: Sequence[Seen]) -> dict[str, Any]:

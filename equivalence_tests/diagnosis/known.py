@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from equivalence_tests.arithmetic import PRECISIONS
+from equivalence_tests.arithmetic import PRECISIONS, Array
 from equivalence_tests.cases import Case, SeededDraws, is_floating
 from equivalence_tests.checks import attempt, conduct, draw_case, misconduct
-from equivalence_tests.diagnosis.close import Seen
+from equivalence_tests.diagnosis.close import Seen, Tensor
+from equivalence_tests.diagnosis.contract import READ_ONLY
 from equivalence_tests.diagnosis.match import ODD
 from equivalence_tests.findings import Finding
 from equivalence_tests.implementations import Answer, Implementation, run
@@ -22,10 +23,14 @@ from equivalence_tests.mistakes.spanish import SPANISH
 from equivalence_tests.observe import observe
 from equivalence_tests.ops import OPS, Op
 
+FAR = 8.0  # budgets: what rounds otherwise than the right formula may be off by a few
+NEARER = 0.1  # of its distance from the right answer
+MATCHED, MISSED = "matched", "missed"
 UNLIKE = 3.0  # what an extreme case counts in which the answers differ
 SIMILAR = 30.0  # times: errors that come of rounding are of one size, and no more can be asked of them
 AT_RANDOM = frozenset({"answers_differently", "backward_answers_differently"})
 MORE_CASES = 60  # drawn to tell those apart that are equal on what was seen
+EXTREME = 20  # more extreme cases, for one that is known by the size of its errors alone
 MORE_SEED = 1_000_003  # cases that nobody has seen
 
 
@@ -66,10 +71,10 @@ class Library(Collection[Mistake]):
         found: Answer | None = self._answers[key][1]
         return found
 
-    def raises(self, mistake: Mistake, case: Case, dtype: str) -> str:
-        """The exception that it raises on a rounded case, by its name, or nothing."""
+    def writes(self, mistake: Mistake, case: Case, dtype: str) -> bool:
+        """Whether it raises because it writes into what it was given."""
         self.answer(mistake, case, dtype)
-        return _exception(self._answers[(mistake.id, id(case), dtype, False)][2])
+        return READ_ONLY in str(self._answers[(mistake.id, id(case), dtype, False)][2])
 
     def conduct(self, mistake: Mistake, seen: Sequence[Seen]) -> Misconduct | None:
         """The first rule of conduct that it breaks on these cases."""
@@ -114,22 +119,23 @@ def known(
     implementation: Implementation | None,
 ) -> list[Finding]:
     """One finding for the mistake that fits best, which names the others that cannot be told from it."""
-    everything = MISTAKES.values() if library is None else library
-    own = everything if isinstance(everything, Library) else Library([m for m in everything if m.op == op.name])
+    own = library_of(op, library)
+    values_wrong = any(each.raised or any(t.wrong for t in each.tensors.values()) for each in seen)
     graded = [
         (grade, mistake)
         for mistake in own
-        if mistake.op == op.name and (grade := _grade(own, mistake, seen)) is not None
+        if mistake.op == op.name and (grade := _grade(own, mistake, seen, values_wrong)) is not None
     ]
     if (
         said is not None and said.code in AT_RANDOM
     ):  # it answers at random: what can be told is where it is wrong, and that it does so
         graded += [(UNLIKE, m) for m in own if m.op == op.name and _as_random(own, m, seen, said)]
-    values_wrong = any(each.raised or any(t.wrong for t in each.tensors.values()) for each in seen)
     if not values_wrong:
         graded = _by_conduct(op, own, graded, seen, said, broken_laws)
     else:  # who answers at random answers as anybody, and is told by that
         graded = [(g, m) for g, m in graded if g == 0.0 or bool(own.conduct(m, seen)) == bool(said)]
+    if values_wrong and implementation is not None and not op.model:
+        graded = [(g, m) for g, m in graded if g == 0.0 or _holds_elsewhere(op, own, m, implementation)]
     if not graded:
         return []
     least = min(grade for grade, _ in graded)
@@ -139,19 +145,26 @@ def known(
         same = conducts or same
         if implementation is not None and len(same) > 1:
             same = _told_apart(op, own, same, implementation)
-    return [_finding(same, sure=least == 0.0, seen=seen)]
+    return [_finding(own, same, sure=least == 0.0, seen=seen)]
 
 
-def _finding(same: Sequence[Mistake], sure: bool, seen: Sequence[Seen]) -> Finding:
+def library_of(op: Op, library: Collection[Mistake] | None) -> Library:
+    """The known mistakes of an op, with what they answered if that is kept already."""
+    everything = MISTAKES.values() if library is None else library
+    return everything if isinstance(everything, Library) else Library([m for m in everything if m.op == op.name])
+
+
+def _finding(library: Library, same: Sequence[Mistake], sure: bool, seen: Sequence[Seen]) -> Finding:
     mistake, others = same[0], [other.id for other in same[1:]]
+    answered = [each for each in seen if not each.raised and each.wrong(tuple(each.tensors))]
     numbers = {
         "id": mistake.id,
         "op": mistake.op,
         "sentence": mistake.sentence.rstrip("."),
         "sentence_es": SPANISH.get(mistake.id, mistake.sentence).rstrip("."),
         "kind": mistake.kinds[0] if mistake.kinds else "value",
-        "cases": sum(each.raised or any(t.wrong for t in each.tensors.values()) for each in seen),
-        "of": len(seen),
+        "cases": sum(owned(library, mistake, each) == MATCHED for each in answered or seen),
+        "of": len(answered) or sum(each.raised for each in seen),
         "others": others,
     }
     stage = mistake.stages[0] if mistake.stages else ""
@@ -179,9 +192,13 @@ def _as_random(library: Library, mistake: Mistake, seen: Sequence[Seen], said: M
     return alike >= (1.0 - ODD) * len(seen)
 
 
-def _grade(library: Library, mistake: Mistake, seen: Sequence[Seen]) -> float | None:
-    """0 if its answers are the candidate's on every case; more where only their errors are of one size; None otherwise."""
-    grade, odd = 0.0, 0
+def _grade(library: Library, mistake: Mistake, seen: Sequence[Seen], values_wrong: bool) -> float | None:
+    """0 if its answers are the candidate's on every case; more where only their errors are of one size; None otherwise.
+
+    Where values are wrong it needs cases of its own: those in which it is far from the right answer. To raise is no answer,
+    and a few digits less are anybody's.
+    """
+    grade, odd, matched, missed = 0.0, 0, 0, 0
     wrong = sum(each.raised or any(t.wrong for t in each.tensors.values()) for each in seen)
     for each in seen:
         apart = _apart(library, mistake, each)
@@ -191,21 +208,69 @@ def _grade(library: Library, mistake: Mistake, seen: Sequence[Seen]) -> float | 
                 return None
             apart = UNLIKE
         grade += apart
+        if values_wrong:
+            whose = owned(library, mistake, each)
+            matched, missed = matched + (whose == MATCHED), missed + (whose == MISSED)
+    if values_wrong and (not matched or missed > ODD * matched):
+        return None
     return grade
 
 
-def _exception(said: str) -> str:
-    """ValueError of "raised ValueError: ..."."""
-    return said.removeprefix("raised ").partition(":")[0]
+def owned(library: Library, mistake: Mistake, seen: Seen, where: Callable[[Tensor, Array], Array] | None = None) -> str:
+    """Whether a case is one of a mistake's own (far off, or as `where` has it), and the candidate answers there as it does
+    (MATCHED) or is right (MISSED); nothing where the mistake itself is right but for rounding, or raises, or the candidate
+    raises. But to raise because of writing into what was given is how that mistake shows.
+    """
+    answer = library.answer(mistake, seen.case, seen.observation.dtype)
+    if answer is None or seen.raised:
+        both = seen.raised and library.writes(mistake, seen.case, seen.observation.dtype)
+        return MATCHED if both and READ_ONLY in seen.observation.raised else ""
+    found = ""
+    for name, tensor in seen.tensors.items():
+        theirs = answer.get(name)
+        if tensor.got is None or theirs is None:
+            found = MATCHED if tensor.got is None and theirs is None else found
+            continue
+        value = np.asarray(theirs.value, np.float64)
+        if value.shape != tensor.exact.shape or str(theirs.dtype) != seen.observation.dtype:
+            if tensor.wrong:  # of a wrong shape or dtype both, or the two were not alike
+                return MATCHED
+            continue
+        far = (where or _far)(tensor, value)
+        if not far.any():
+            continue
+        if tensor.wrong and tensor.got.shape == value.shape and _nearer(tensor, value, far):
+            return MATCHED
+        if not tensor.wrong:
+            found = MISSED
+    return found
+
+
+def _far(tensor: Tensor, value: Array) -> Array:
+    """Where a mistake's answer is far from the right one: by FAR budgets, or one of the two is no number."""
+    with np.errstate(invalid="ignore"):
+        apart = np.abs(value - tensor.exact)
+        same = (value == tensor.exact) | (np.isnan(value) & np.isnan(tensor.exact))
+        return np.asarray(tensor.counted & ~same & ~(apart <= FAR * tensor.budget))
+
+
+def _nearer(tensor: Tensor, value: Array, far: Array) -> bool:
+    """Whether the candidate is as wrong there: nearer to the mistake's answer than to the right one, or as far off."""
+    assert tensor.got is not None
+    got, exact, theirs = tensor.got[far], tensor.exact[far], value[far]
+    finite = np.isfinite(got) & np.isfinite(theirs) & np.isfinite(exact)
+    if not finite.any():
+        return np.array_equal(got, theirs, equal_nan=True)
+    off = np.abs(got - exact)[finite]
+    apart = float(np.abs(got - theirs)[finite].max())
+    return apart <= NEARER * float(off.max()) or bool((off > FAR * tensor.budget[far][finite]).any())
 
 
 def _apart(library: Library, mistake: Mistake, seen: Seen) -> float | None:
     dtype, answer = seen.observation.dtype, seen.observation.answer
     theirs = library.answer(mistake, seen.case, dtype)
     if answer is None or theirs is None:
-        both = answer is None and theirs is None
-        alike = _exception(seen.observation.raised) == library.raises(mistake, seen.case, dtype)
-        return 0.0 if both and alike else None
+        return 0.0 if answer is None else None  # to raise speaks against none, and is no answer either
     if not any(name.startswith("d") for name in seen.observation.exact):  # of a forward alone nothing else is known
         theirs = {name: tensor for name, tensor in theirs.items() if name in seen.observation.exact}
     if answer.keys() != theirs.keys():
@@ -289,25 +354,53 @@ def _breaks(op: Op, mistake: Mistake, names: Sequence[str]) -> bool:
         )
 
 
+def _holds_elsewhere(op: Op, library: Library, mistake: Mistake, implementation: Implementation) -> bool:
+    """Whether the candidate answers no number where the mistake does, in more extreme cases: errors of one size are
+    anybody's.
+    """
+    more = _more(op, implementation, range(1, 2 * EXTREME, 2))
+    whose = [owned(library, mistake, each, _no_number) for each in more if _steady(library, mistake, each)]
+    return whose.count(MISSED) <= ODD * whose.count(MATCHED)
+
+
+def _steady(library: Library, mistake: Mistake, seen: Seen) -> bool:
+    """Whether a mistake answers no number in the same places when it rounds otherwise."""
+    dtype = seen.observation.dtype
+    one, other = (library.answer(mistake, seen.case, dtype, shaken) or {} for shaken in (False, True))
+    return all(
+        name in other and np.array_equal(np.isfinite(tensor.value), np.isfinite(other[name].value))
+        for name, tensor in one.items()
+    )
+
+
+def _no_number(tensor: Tensor, value: Array) -> Array:
+    """Where a mistake answers NaN or infinity for a number."""
+    return np.asarray(tensor.counted & np.isfinite(tensor.exact) & ~np.isfinite(value))
+
+
+def _more(op: Op, implementation: Implementation, indices: range) -> Iterator[Seen]:
+    """More cases that nobody has seen, as far as the candidate takes them."""
+    for index in indices:
+        case = draw_case(op, MORE_SEED, index)
+        for dtype in (dtype for dtype in ("float64", "float32") if dtype in implementation.dtypes):
+            observed: list[Seen] = []
+
+            def ask(case: Case = case, dtype: str = dtype, observed: list[Seen] = observed, index: int = index) -> None:
+                observed.append(Seen(observe(implementation, op, case, dtype, index)))
+
+            with quiet():
+                attempt(ask)
+            yield from observed
+
+
 def _told_apart(op: Op, library: Library, same: list[Mistake], implementation: Implementation) -> list[Mistake]:
     """More cases, until one is left or the cases are spent."""
-    dtypes = [dtype for dtype in ("float64", "float32") if dtype in implementation.dtypes]
-    for index in range(MORE_CASES // (4 if op.model else 1)):
-        case = draw_case(op, MORE_SEED, 2 * index)  # none is extreme: there the mistake may differ from itself
-        for dtype in dtypes:
-            with quiet():
-                observed: list[Seen] = []
-
-                def ask(
-                    case: Case = case, dtype: str = dtype, observed: list[Seen] = observed, index: int = index
-                ) -> None:
-                    observed.append(Seen(observe(implementation, op, case, dtype, index)))
-
-                attempt(ask)
-            left = [m for m in same if not observed or _apart(library, m, observed[0]) is not None]
-            same = left or same
-            if len(same) == 1:
-                return same
+    # None is extreme: there the mistake may differ from itself.
+    for each in _more(op, implementation, range(0, 2 * (MORE_CASES // (4 if op.model else 1)), 2)):
+        left = [m for m in same if _apart(library, m, each) is not None]
+        same = left or same
+        if len(same) == 1:
+            break
     return same
 
 

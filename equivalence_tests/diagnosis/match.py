@@ -22,6 +22,7 @@ class Match:
     tensors: frozenset[str]
     cases: int
     of: int  # cases in which something is wrong
+    also: tuple[Match, ...] = ()  # a second mistake, without which this one explains nothing
 
     @property
     def rank(self) -> tuple[Any, ...]:
@@ -41,7 +42,7 @@ def confirmed(hypothesis: Hypothesis, op: Op, seen: Sequence[Seen], names: Seque
                 return None
             continue
         tensors |= explained
-        cases += bool(explained - {"raised"})
+        cases += bool(each.wrong(tuple(explained)))
     tensors.discard("raised")
     of = sum(bool(each.wrong(tuple(tensors))) for each in seen)
     return Match(hypothesis, frozenset(tensors), cases, of) if 2 * cases >= of > 0 else None

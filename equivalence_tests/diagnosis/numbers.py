@@ -78,6 +78,12 @@ OF_ANOTHER_LINE: dict[str, Callable[[Any], Any]] = {
     "exp({})": lambda x: x.exp(),
     "1/{}": lambda x: 1.0 / x,
 }
+# Rows in another order: said as an axis or operand that is mixed up.
+OF_ROWS: dict[str, Change] = {
+    "its rows in reverse order": lambda x, _: x.moved(lambda v: v[..., ::-1, :] if v.ndim > 1 else v),
+    "its rows moved on by one": lambda x, _: x.moved(lambda v: np.roll(v, 1, -2) if v.ndim > 1 else v),
+    "its rows moved back by one": lambda x, _: x.moved(lambda v: np.roll(v, -1, -2) if v.ndim > 1 else v),
+}
 OF_LEADING_AXES: dict[str, Change] = {
     "the first": lambda x, _: _leading(x, np.s_[:1]),
     "the last": lambda x, _: _leading(x, np.s_[-1:]),
@@ -103,4 +109,24 @@ OF_AN_ARRAY: dict[str, Change] = {
     "it, moved on by one": lambda x, _: np.roll(x, -1, -1),
     "nothing": lambda x, _: np.zeros_like(x),
     "that of all rows in each": lambda x, _: np.broadcast_to(x.max(0, keepdims=True), x.shape),
+}
+OF_THE_ORDER: dict[str, Change] = {
+    "it, read by columns": lambda x, _: x.ravel(order="F").reshape(x.shape),
+}
+
+
+def _outside(map_: str, upstream: str, total: str) -> Change:
+    """A dA - sum(A dA), where A (dA - sum(A dA)) is meant."""
+    return lambda _, stage: stage.line(map_) * stage.line(upstream) - stage.line(total)
+
+
+def _square_for_cube(u: Any, stage: Editing) -> Any:
+    X = stage.line("X")
+    return u - (X * X * (X - 1.0)) * (0.044715 * np.sqrt(2 / np.pi))
+
+
+# Whole lines as they are often written wrongly.
+OF_LINES: dict[str, dict[str, Change]] = {
+    "dS": {"A dA - delta, with the factor A inside": _outside("A", "dA", "delta")},
+    "u": {"a square in place of the cube": _square_for_cube},
 }

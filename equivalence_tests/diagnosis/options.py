@@ -177,6 +177,7 @@ READINGS: dict[str, tuple[Entry, ...]] = {
         ),
         ("causal_shifted", {"stage": "causal", "by": -1}, _offset(lambda offset, _: offset - 1), 1.6),
         ("causal_shifted", {"stage": "causal", "by": 1}, _offset(lambda offset, _: offset + 1), 1.6),
+        ("causal_shifted", {"stage": "causal", "by": "n - m"}, _offset(lambda offset, apart: offset - apart), 1.8),
         ("causal_aligned", {"stage": "causal"}, _offset(lambda offset, apart: offset + apart), 1.7),
     ),
     "query_offset": (

@@ -99,7 +99,14 @@ def _unbiased(X: Any) -> Any:
     return X.sum(-1, keepdims=True) / float(max(X.value.shape[-1] - 1, 1))
 
 
+def _weighted(stage: Any, X: Any) -> Any:
+    """The sum weighted by the probabilities."""
+    P = stage.line("Y").exp()
+    return (P * X).sum(-1, keepdims=True)
+
+
 SUMMED = (
+    Other("wrong_operand", lambda _, stage: partial(_weighted, stage), {"term": "dY", "got": "exp(Y) dY"}, 2.4),
     instead("mean_for_sum", _mean_of(-1)),
     instead("wrong_axis", _sum_of(-2), axis="the axis before the last"),
     instead("wrong_axis", _sum_of(None), axis="the whole array"),
@@ -159,6 +166,16 @@ GREATEST = (
 
 ROOT = (
     instead("epsilon_place", lambda var, eps: var.sqrt() + eps, stage="r", where="outside the root"),
+    *(
+        instead(
+            "epsilon_place",
+            lambda var, eps, c=c: var.sqrt() + c,
+            2.3,
+            stage="r",
+            where=f"outside the root, and is {c:g}",
+        )
+        for c in (1e-6, 1e-8, 1e-12)
+    ),
     instead(
         "epsilon_place",
         lambda var, eps: (var.sqrt() + eps).sqrt(),
@@ -202,6 +219,25 @@ MEAN_OF_COUNTED = (
         right="the counted ones",
     ),
     instead("mean_of_means", _sequence_means, stage="loss"),
+    instead(
+        "summed_over",
+        lambda r, counted, M, shape: _sequence_means(r, counted, M, shape) * float(np.prod(shape[:-1])),
+        2.2,
+        stage="loss",
+        over="the sequences, after a mean over each",
+        right="a mean of all",
+    ),
+    *(
+        instead(
+            "summed_over",
+            lambda r, counted, M, shape, at=at: r[at].sum(0),
+            2.3,
+            stage="loss",
+            over=f"the {which} row alone",
+            right="all that count",
+        )
+        for which, at in (("last", slice(-1, None)), ("first", slice(0, 1)))
+    ),
     instead(
         "wrong_count",
         lambda r, counted, M, shape: r.sum(0) / float(shape[0] if shape else 1),

@@ -17,9 +17,10 @@ from equivalence_tests.diagnosis.editing import Edit, Editing, Hypothesis
 from equivalence_tests.diagnosis.edits import Key
 from equivalence_tests.diagnosis.match import Match, confirmed
 from equivalence_tests.diagnosis.plain import Plain
-from equivalence_tests.diagnosis.sizes import factors, inverse, names_of
+from equivalence_tests.diagnosis.sizes import all_names_of, factors, inverse, names_of, value_of
 from equivalence_tests.ops import Op
 
+NAMES = 6  # of one factor that are tried on all cases
 FITTED = 4  # cases on which a factor is fitted, before it is tried on all
 SAME = 1e-6  # a factor so near to 1 is none
 LOOSE = 1e-3  # a residual of a regression that is worth an evaluation of both edits together
@@ -115,14 +116,16 @@ def linear(op: Op, seen: Sequence[Seen], measured: Measured, names: Sequence[str
         ]
         if not told or any(np.isnan(factor) for _, factor, _ in told):
             continue
-        name = names_of(told)
-        if name is None or abs(name[1] - 1.0) < SAME:
-            continue
-        hypothesis = replace(_hypothesis(op, (key,), (name,)), order=order, forward=forward)
-        if name[0] == "2" and _is_a_term(op, key, measured[0][0], forward):
-            hypothesis = replace(hypothesis, code="term_twice")
-        match = confirmed(hypothesis, op, seen, names)
-        matches += [match] if match else []
+        for name in all_names_of(told)[:NAMES]:  # sizes may coincide in the few cases, and differ in the others
+            if abs(name[1] - 1.0) < SAME:
+                continue
+            hypothesis = replace(_hypothesis(op, (key,), (name,)), order=order, forward=forward)
+            if name[0] == "2" and _is_a_term(op, key, measured[0][0], forward):
+                hypothesis = replace(hypothesis, code="term_twice")
+            match = confirmed(hypothesis, op, seen, names)
+            if match:
+                matches.append(match)
+                break
     return matches
 
 
@@ -227,6 +230,6 @@ def _hypothesis(op: Op, keys: Sequence[Key], names: Sequence[tuple[str, float]])
 
 def _times(op: Op, name: str, factor: float) -> Any:
     def change(value: Any, stage: Editing) -> Any:
-        return value * factors(op, stage.case).get(name, factor)
+        return value * value_of(name, factor, factors(op, stage.case))
 
     return change

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from equivalence_tests.diagnosis.close import Seen
+from equivalence_tests.diagnosis.close import Seen, fits
 from equivalence_tests.diagnosis.combined import REMEMBERED
 from equivalence_tests.diagnosis.editing import Edit, Editing, Hypothesis
 from equivalence_tests.diagnosis.edits import Key, hypotheses
@@ -17,6 +17,7 @@ from equivalence_tests.diagnosis.match import Match, confirmed
 from equivalence_tests.diagnosis.options import readings
 from equivalence_tests.diagnosis.plain import evaluate
 from equivalence_tests.diagnosis.regression import linear, measured, pairs, straight
+from equivalence_tests.diagnosis.two import nearness, two
 from equivalence_tests.ops import Op
 
 MARGIN = 0.7  # how much dearer than what explains everything a hypothesis may be to stand beside it
@@ -24,8 +25,11 @@ MOST = 4000  # hypotheses, the cheapest first; half as many for a model
 FILTERS = 3  # cases on which every hypothesis is tried, before what is left is tried on all
 
 
-def search(op: Op, seen: Sequence[Seen], forward: bool) -> list[Match]:
-    """What fits, the best first: what explains most cases and tensors, and of these the simplest."""
+def search(op: Op, seen: Sequence[Seen], forward: bool, alone: bool = False) -> list[Match]:
+    """What fits, the best first: what explains most cases and tensors, and of these the simplest.
+
+    Where nothing explains everything two mistakes are looked for, unless one `alone` is asked for.
+    """
     names = names_of_tensors(op, seen, forward)
     filters = chosen(seen, names)
     if not filters:
@@ -40,26 +44,38 @@ def search(op: Op, seen: Sequence[Seen], forward: bool) -> list[Match]:
     innocent = set() if forward else innocent
     enough = _enough(matches, everything)
     ordered = sorted(_all(op, seen, filters, traces, forward, keys), key=lambda each: each.cost)
-    for hypothesis in ordered[: MOST // 2 if op.model else MOST]:
+    near: list[tuple[float, Hypothesis]] = []
+    for hypothesis in ordered[: MOST // 4 if alone else MOST // 2 if op.model else MOST]:
         if hypothesis.cost > enough:
             break
         if any((edit.of, edit.slot) in innocent for edit in hypothesis.edits):
             continue
-        if _passes(hypothesis, op, filters, names):
+        if _passes(hypothesis, op, filters, names, near):
             match = confirmed(hypothesis, op, seen, names)
             matches += [match] if match else []
             enough = _enough(matches, everything)
-    if enough == np.inf and not forward:
+    if enough == np.inf and not forward and not _covered(matches, everything):
         matches += pairs(op, seen, steps, names)
-    elif enough == np.inf and not op.model:
+    elif enough == np.inf and forward and not op.model:
         matches += fitted(op, seen, filters, traces[0], keys, names)
+    if not alone and not op.model and not _covered(matches, everything):
+        matches += two(op, seen, forward, near, _one)
     return sorted(matches, key=lambda match: match.rank)
+
+
+def _one(op: Op, seen: Sequence[Seen], forward: bool) -> list[Match]:
+    return search(op, seen, forward, alone=True)
 
 
 def _enough(matches: Sequence[Match], everything: set[str]) -> float:
     """The cost beyond which nothing simpler is to be found than what explains everything."""
     whole = [match.hypothesis.cost for match in matches if match.cases == match.of and match.tensors >= everything]
     return min(whole, default=np.inf) + MARGIN
+
+
+def _covered(matches: Sequence[Match], everything: set[str]) -> bool:
+    """Whether every wrong tensor is explained in all of its wrong cases, be it by several."""
+    return everything <= {name for match in matches if match.cases == match.of for name in match.tensors}
 
 
 def names_of_tensors(op: Op, seen: Sequence[Seen], forward: bool) -> tuple[str, ...]:
@@ -130,8 +146,13 @@ def _recomputed(op: Op, other: Hypothesis, line: str) -> Any:
     return change
 
 
-def _passes(hypothesis: Hypothesis, op: Op, filters: Sequence[Seen], names: Sequence[str]) -> bool:
-    """It explains something in the first of the cases, and no other speaks against it."""
-    if not hypothesis.explains(op, filters[0], names, careful=False):
+def _passes(
+    hypothesis: Hypothesis, op: Op, filters: Sequence[Seen], names: Sequence[str], near: list[tuple[float, Hypothesis]]
+) -> bool:
+    """It explains something in the first of the cases, and no other speaks against it. How near it comes is noted."""
+    said = hypothesis.answer(op, filters[0].case, filters[0].observation.dtype)
+    explained = fits(said, filters[0], names)
+    near.append((nearness(said, filters[0], names), hypothesis))
+    if not explained:
         return False
     return all(hypothesis.explains(op, each, names, careful=False) is not None for each in filters[1:])

@@ -104,19 +104,32 @@ def _powers(name: str, value: float) -> dict[str, float]:
     return found
 
 
-def names_of(named: list[tuple[dict[str, float], float, float]]) -> tuple[str, float] | None:
-    """The first name that has, in every case, the factor found there, and the factor in the first case.
+def all_names_of(named: list[tuple[dict[str, float], float, float]]) -> list[tuple[str, float]]:
+    """Every name that has, in every case, the factor found there, and the factor in the first case.
 
     Each is (the case's factors, the factor found, how far off it may be). A number that is the same in every case is a
     name itself.
     """
     table, first, _ = named[0]
-    for name in table:
-        if all(name in known and abs(known[name] - found) <= apart for known, found, apart in named):
-            return name, table[name]
-    if all(abs(found - first) <= apart + named[0][2] for _, found, apart in named):
-        return f"{first:.6g}", first
-    return None
+    names = [
+        (name, table[name])
+        for name in table
+        if all(name in known and abs(known[name] - found) <= apart for known, found, apart in named)
+    ]
+    if names:
+        return names
+    same = all(abs(found - first) <= apart + named[0][2] for _, found, apart in named)
+    return [(f"{first:.6g}", first)] if same else []
+
+
+def names_of(named: list[tuple[dict[str, float], float, float]]) -> tuple[str, float] | None:
+    """The simplest of these names, if there is one."""
+    return next(iter(all_names_of(named)), None)
+
+
+def value_of(name: str, factor: float, known: dict[str, float]) -> float:
+    """A factor in another case: 1 where it is a power of a size or option that the case has not."""
+    return known.get(name, 1.0 if any(letter.isalpha() for letter in name.replace("e", "")) else factor)
 
 
 def inverse(name: str) -> str:

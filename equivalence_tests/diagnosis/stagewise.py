@@ -67,14 +67,13 @@ def _counts(seen: Sequence[Seen], name: str) -> dict[str, int]:
 
 
 def _finite_fill(seen: Sequence[Seen], name: str) -> float | None:
-    """The one number that stands wherever -inf should."""
+    """The one number that stands wherever -inf should, in every case: in one alone all scores may be equal."""
+    numbers: set[float] = set()
     for each in seen:
         tensor = each.tensors[name]
         if tensor.got is not None and tensor.got.shape == tensor.exact.shape:
-            instead = tensor.got[np.isneginf(tensor.exact) & ~np.isneginf(tensor.got)]
-            if instead.size:
-                return float(instead[0]) if bool((instead == instead[0]).all()) else None
-    return None
+            numbers |= {float(x) for x in tensor.got[np.isneginf(tensor.exact) & ~np.isneginf(tensor.got)]}
+    return numbers.pop() if len(numbers) == 1 else None
 
 
 MOST = 3

@@ -166,35 +166,3 @@ def accuracy(op: Op, seen: Sequence[Seen], names: Sequence[str]) -> Finding | No
             "hard_only", name_of, tensor_stage(op, name_of), {"cases": len(hard), "relative": worst}, sure=False
         )
     return None
-
-
-def nonfinite(op: Op, seen: Sequence[Seen], names: Sequence[str]) -> Finding | None:
-    """NaN or infinity where numbers should be: in how many cases, and whether only where it is extreme."""
-    cases, name_of, hard = 0, "", True
-    got = ""
-    for each in seen:
-        for name in names:
-            tensor = each.tensors.get(name)
-            if tensor is None or tensor.got is None or tensor.got.shape != tensor.exact.shape:
-                continue
-            counted = tensor.counted & np.isfinite(tensor.exact)
-            odd = tensor.got[counted & ~np.isfinite(tensor.got)]
-            if odd.size:
-                cases += 1
-                hard &= each.case.hard
-                name_of, got = name_of or name, got or str(float(odd.flat[0]))
-    return (
-        Finding("nonfinite", name_of, _fragile(op, name_of), {"got": got, "cases": cases, "hard": hard})
-        if cases
-        else None
-    )
-
-
-def _fragile(op: Op, name: str) -> str:
-    """The line in which numbers overflow or divide by 0, where there is one."""
-    if "attention" in op.name or op.name == "softmax":
-        return "A"
-    return {"cross_entropy": "log P", "log_softmax": "Y", "layer_norm": "r"}.get(op.name, tensor_stage(op, name))
-
-
-Facts = dict[str, Any]

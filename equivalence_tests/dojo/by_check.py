@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from equivalence_tests.arithmetic import PRECISIONS, Array
+from equivalence_tests.digits import side_by_side
 from equivalence_tests.dojo.by_op import READABLE, described, readable
 from equivalence_tests.dojo.measured import (
     budgets,
@@ -121,7 +122,7 @@ def difference(name: str, answer: Any, call: Call) -> Verdict | None:
                 return Verdict("returns", {"name": place, "got": described(got), "expected": expected})
             wrong = _apart(got, right, call.budget[place.removeprefix(name)])
             if wrong.any():
-                return _told(place, np.asarray(got, np.float64), np.asarray(right, np.float64), wrong, call)
+                return told(place, np.asarray(got, np.float64), np.asarray(right, np.float64), wrong, call)
         elif not _equal(got, right):
             numbers = {"place": place, "got": described(got), "expected": described(right)}
             return Verdict("differs", numbers, example=_example(place, got, right, None, call))
@@ -135,11 +136,13 @@ def _apart(got: Any, right: Any, budget: Array) -> Array:
     return wrong
 
 
-def _told(place: str, got: Array, right: Array, wrong: Array, call: Call) -> Verdict:
+def told(place: str, got: Array, right: Array, wrong: Array, call: Call) -> Verdict:
+    """The entry that is furthest off."""
     error = np.where(wrong, np.nan_to_num(np.abs(got - right), nan=np.inf), -1.0)
     at = np.unravel_index(int(error.argmax()), error.shape)
     index = f"[{', '.join(str(int(i)) for i in at)}]" if at else ""
-    numbers = {"place": place + index, "got": f"{float(got[at]):.6g}", "expected": f"{float(right[at]):.6g}"}
+    mine, theirs = side_by_side(float(got[at]), float(right[at]), digits=6)
+    numbers = {"place": place + index, "got": mine, "expected": theirs}
     return Verdict("differs", numbers, example=_example(place, got, right, wrong, call))
 
 
@@ -178,7 +181,7 @@ def _equal(one: Any, other: Any) -> bool:
 def _alike(code: str, name: str, calls: list[Call], answers: list[Any]) -> bool:
     """Whether a foreseen mistake answers all calls as the learner did."""
     function = namespace_of(code)[name]
-    return all(_close(answered(function, call), answer) for call, answer in zip(calls, answers, strict=True))
+    return all(close(answered(function, call), answer) for call, answer in zip(calls, answers, strict=True))
 
 
 def answered(function: Callable[..., Any], call: Call) -> Any:
@@ -189,17 +192,30 @@ def answered(function: Callable[..., Any], call: Call) -> Any:
         return type(error).__name__
 
 
-def _close(one: Any, other: Any) -> bool:
+def close(one: Any, other: Any, unit: float = 0.0) -> bool:
+    """Whether two answers are one, but for rounding: floating numbers to a few units of their array's largest entry.
+
+    `unit` is the roundoff of what they were computed from, where that is coarser than their own.
+    """
     mine, theirs = leaves(one, ""), leaves(other, "")
     if [place for place, _ in mine] != [place for place, _ in theirs]:
         return False
     for (_, x), (_, y) in zip(mine, theirs, strict=True):
         if is_floating(x) and is_floating(y) and np.shape(x) == np.shape(y):
-            a, b = np.asarray(x, np.float64), np.asarray(y, np.float64)
-            scale = float(np.abs(a[np.isfinite(a)]).max(initial=0.0))
-            close = np.isclose(a, b, rtol=0.0, atol=PRECISIONS["float64"].unit * CLOSE * scale, equal_nan=True)
-            if not close.all():
+            if not near(x, y, unit).all():
                 return False
         elif not _equal(x, y):
             return False
     return True
+
+
+def near(x: Any, y: Any, unit: float = 0.0) -> Array:
+    """Where two floating arrays are one, but for rounding."""
+    a, b = np.asarray(x, np.float64), np.asarray(y, np.float64)
+    equal: Array = np.asarray(a == b)
+    if equal.all():  # as most are, and isclose is slow
+        return equal
+    own = max(float(np.finfo(getattr(each, "dtype", np.float64)).eps) / 2.0 for each in (x, y))
+    scale = float(np.abs(a[np.isfinite(a)]).max(initial=0.0))
+    found: Array = np.isclose(a, b, rtol=0.0, atol=max(own, unit) * CLOSE * scale, equal_nan=True)
+    return found

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-import re
+import inspect
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import reference_numpy
 from equivalence_tests.arithmetic import Array
 from equivalence_tests.candidate import Candidate, adapt
-from equivalence_tests.cases import SeededDraws
+from equivalence_tests.cases import Case, SeededDraws
 from equivalence_tests.checking import Settings, examine, no_watch
+from equivalence_tests.cutting import cut
 from equivalence_tests.dojo import more_laws
 from equivalence_tests.dojo.guard import Guard
 from equivalence_tests.dojo.katas import Kata
 from equivalence_tests.dojo.sources import Text
 from equivalence_tests.dojo.verdict import Example, Verdict
+from equivalence_tests.dojo.wording import in_the_learners_words, line_for, plain_numbers
 from equivalence_tests.findings import Finding
-from equivalence_tests.implementations import NotOffered
+from equivalence_tests.implementations import Implementation, NotOffered
 from equivalence_tests.observe import Observation, observe
-from equivalence_tests.report import Report
+from equivalence_tests.shrink import rounded_numbers
 
 if TYPE_CHECKING:
     from equivalence_tests.mistakes import Mistake
@@ -109,22 +113,24 @@ def judged(
     library: Collection[Mistake] | None = None,
 ) -> Verdict:
     """Passed, or wrong with the findings and the smallest counterexample."""
-    report = examine(candidate, Settings(CASES, dtypes=("float64",), seconds=SECONDS), watch, library)
+    settings = Settings(CASES, dtypes=("float64",), seconds=SECONDS, conventions=False, trace=False)
+    report = examine(candidate, settings, watch, library)
     if report.passed:
         watch("diagnosis: laws")
         found = more_laws.findings(candidate, library)
         if not found:
             return Verdict("passed", {"cases": report.cases}, cases=report.cases, seconds=report.seconds)
         return Verdict("wrong", findings=tuple(plain_numbers(each) for each in found), cases=report.cases)
-    findings = [each for each in report.findings if each.code != "worst_element"] or _broken_rows(report)
-    example, seen = None, report.counterexample
+    findings = [each for each in report.findings if each.code != "worst_element"]
+    example, seen = None, smaller(candidate, report.counterexample)
     if seen is not None and seen.answer is not None:
-        tensor = next((name for name, verdict in seen.verdicts.items() if verdict.wrong), "")
+        tensor = _first_wrong(seen)
         worst = _worst(seen, tensor)
         findings += [worst] if worst else []
-        example = _example(seen, tensor) if worst else None
+        example = _example(candidate, seen, tensor) if worst else None
     else:
         findings += [each for each in report.findings if each.code == "worst_element"]
+    findings = in_the_learners_words(candidate, findings, formula) or [Finding("wrong_values", candidate.op.outputs[0])]
     return Verdict(
         "wrong",
         {"raised": seen.raised if seen is not None else ""},
@@ -136,39 +142,42 @@ def judged(
     )
 
 
-def _broken_rows(report: Report) -> list[Finding]:
-    """What the diagnosis has no word for, by the property that does not hold."""
-    rows = [row for row in report.rows if row.wrong]
-    return [Finding("law_broken", numbers={"law": row.name, "what": row.what}) for row in rows]
+REFERENCE = Implementation("reference_numpy", reference_numpy, True, ("float64",))
 
 
-def plain_numbers(finding: Finding) -> Finding:
-    """The same finding with numbers that JSON knows."""
+def with_own_line(verdict: Verdict, kata: Kata, functions: dict[str, Callable[..., Any]]) -> Verdict:
+    """The same verdict with the line of the learner's file in which the mistake is, but not what belongs there."""
+    from equivalence_tests import own_line
 
-    def plain(value: Any) -> Any:
-        if isinstance(value, np.generic):
-            return value.item()
-        if isinstance(value, tuple | list):
-            return [plain(each) for each in value]
-        return value if value is None or isinstance(value, bool | int | float | str) else str(value)
-
-    numbers = {name: str(v) if isinstance(v, tuple) else plain(v) for name, v in finding.numbers.items()}
-    return Finding(finding.code, finding.tensor, finding.stage, numbers, finding.sure)
+    plain = candidate_of(kata, {name: inspect.unwrap(function) for name, function in functions.items()})
+    found = [own_line.without_answer(each) for each in own_line.finding_of(plain, ()) if each.sure]
+    return replace(verdict, findings=(*verdict.findings[:1], *found, *verdict.findings[1:]))
 
 
-def line_for(finding: Finding, formula: Text) -> Text:
-    """The line of the formula that speaks of the finding's stage, else of its tensor; a known mistake has a sentence."""
-    if finding.code == "known_mistake":
-        return {}
-    found = {}
-    for language, text in formula.items():
-        lines = [line.strip() for line in text.splitlines() if "=" in line]
-        for name in filter(None, (finding.stage, finding.tensor)):
-            left = [line for line in lines if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", line.split("=")[0])]
-            if left:
-                found[language] = left[0]
-                break
-    return found
+def smaller(candidate: Candidate, seen: Observation | None) -> Observation | None:
+    """The counterexample with fewer rows and columns, where the same tensor is still wrong, and the reference right."""
+    if seen is None or seen.answer is None or candidate.op.model:
+        return seen
+    least, wrong = seen, _first_wrong(seen)
+
+    def fails(case: Case) -> bool:
+        nonlocal least
+        try:
+            right = observe(REFERENCE, candidate.row, case, seen.dtype, seen.index)
+            found = observe(candidate.implementation, candidate.op, case, seen.dtype, seen.index)
+        except Exception:  # what is left is no case of the op
+            return False
+        if right.wrong or found.raised or _first_wrong(found) != wrong or _wrong(found, wrong) is None:
+            return False
+        least = found
+        return True
+
+    rounded_numbers(cut(candidate.op.name, seen.case, fails), fails)
+    return least
+
+
+def _first_wrong(seen: Observation) -> str:
+    return next((name for name, verdict in seen.verdicts.items() if verdict.wrong), "")
 
 
 def _wrong(seen: Observation, tensor: str) -> tuple[Array, Array, Array] | None:
@@ -200,12 +209,15 @@ def _worst(seen: Observation, tensor: str) -> Finding | None:
     return Finding("worst_element", tensor, "", numbers)
 
 
-def _example(seen: Observation, tensor: str) -> Example | None:
+def _example(candidate: Candidate, seen: Observation, tensor: str) -> Example | None:
     found = _wrong(seen, tensor)
     if found is None:
         return None
     got, exact, share = found
-    values = {**seen.case.operands, **seen.case.options, **seen.case.upstream}
+    zero = np.abs(exact) <= seen.exact[tensor].budget()  # 3e-20 is the truth's own rounding
+    got, exact = np.where(zero & (share <= 1.0), 0.0, got), np.where(zero, 0.0, exact)
+    upstream = {} if candidate.kind == "forward" else seen.case.upstream  # a forward alone is given none
+    values = {**seen.case.operands, **seen.case.options, **upstream}
     given = {name: shown for name, value in values.items() if (shown := readable(value)) is not None}
     given = {name: value for name, value in given.items() if "." not in name}  # a model's parameters are too many
     marks = (share > 1.0).astype(int).tolist()

@@ -17,7 +17,7 @@ from equivalence_tests.dojo.process import LIMIT
 from equivalence_tests.dojo.session import Session
 from equivalence_tests.dojo.words import word
 from equivalence_tests.findings import LANGUAGES
-from equivalence_tests.flags import Parser
+from equivalence_tests.flags import Parser, seconds
 
 EXAMPLES = """examples
   gemelos dojo start --lang es          a folder katas/ with every kata, in Spanish
@@ -38,6 +38,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         status: int = given.run(given)
     except ValueError as error:
         parser.exit(2, f"gemelos dojo: {error}\n")
+    except OSError as error:
+        parser.exit(2, f"gemelos dojo: {error.filename}: {error.strerror}\n")
     except KeyboardInterrupt:
         parser.exit(130, f"\ngemelos dojo: {word('stopped', given.lang or LANGUAGES[0])}\n")
     return status
@@ -72,7 +74,7 @@ def _parser() -> Parser:
     watches.add_argument("katas", nargs="?", metavar="KATA")
     for parser_of in (checks, watches):
         told = "seconds that one call may take (default: %(default)g)"
-        parser_of.add_argument("--time-limit", type=_seconds, default=LIMIT, metavar="S", help=told)
+        parser_of.add_argument("--time-limit", type=seconds, default=LIMIT, metavar="S", help=told)
     command("hint", _hint, "one more hint of four").add_argument("katas", nargs="?", metavar="KATA")
     command("reset", _reset, "put the start back; your answer is kept beside it").add_argument("katas", metavar="KATA")
     command("solution", _solution, "show the solution").add_argument("katas", metavar="KATA")
@@ -94,12 +96,6 @@ def _parser() -> Parser:
     matrix.add_argument("--json", action="store_true", help="print it as JSON")
     matrix.add_argument("--all", action="store_true", help="print what is right too, mistake by mistake")
     return parser
-
-
-def _seconds(text: str) -> float:
-    if not float(text) > 0:
-        raise argparse.ArgumentTypeError(f"{text} came, expected more than 0")
-    return float(text)
 
 
 def _session(given: argparse.Namespace) -> Session:
@@ -209,6 +205,8 @@ def _handout(given: argparse.Namespace) -> int:
 def _report(given: argparse.Namespace) -> int:
     from equivalence_tests.dojo import teacher
 
+    if given.html is not None and (not given.html or Path(given.html).is_dir()):
+        raise ValueError(f"--html: {given.html!r} came, expected the name of a file")
     return teacher.report(given.folders, given.lang or LANGUAGES[0], given.json, given.html, given.recheck)
 
 

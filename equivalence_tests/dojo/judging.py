@@ -111,7 +111,10 @@ def judge(answer: Answer, guard: Guard, watch: Watch, picture: str = "") -> Verd
     if kata.kind == "predict" and not answer.source.check:
         return by_value.judged(module, answer.source, answer.path.name)
     functions = {name: guard.wrap(getattr(module, name)) for name in answer.functions}
-    return judge_functions(answer, functions, guard, watch, picture)
+    verdict = judge_functions(answer, functions, guard, watch, picture)
+    if kata.like and verdict.code == "wrong":
+        verdict = by_op.with_own_line(verdict, kata, functions)
+    return verdict
 
 
 def judge_functions(answer: Answer, functions: Functions, guard: Guard, watch: Watch, picture: str = "") -> Verdict:

@@ -24,6 +24,7 @@ from equivalence_tests.diagnosis.known import answered_alike
 from equivalence_tests.dojo import by_op, by_part, more_laws
 from equivalence_tests.dojo.judging import Answer, judge, parsed, unwatched
 from equivalence_tests.dojo.katas import KATAS, Kata
+from equivalence_tests.dojo.message_faults import message_faults
 from equivalence_tests.dojo.sharing import library_of, sharing
 from equivalence_tests.dojo.sources import source_of
 from equivalence_tests.dojo.verdict import Verdict
@@ -40,7 +41,7 @@ ALIKE = 60  # cases on which two mistakes that are one answer the same
 
 @dataclass(frozen=True)
 class Handed:
-    """What became of one mistake: caught, named rightly, or why nobody could hand it in."""
+    """What became of one mistake: caught, named rightly, in faultless words; or why nobody could hand it in."""
 
     id: str
     sentence: str
@@ -48,6 +49,7 @@ class Handed:
     named: bool
     said: str
     left_out: str = ""
+    faults: list[str] = field(default_factory=list)  # of the words, in either language
 
 
 @dataclass(frozen=True)
@@ -99,13 +101,13 @@ def handed_in(kata: Kata) -> Iterator[Handed]:
     for number, wrong in enumerate(source.mistakes, 1):
         verdict = judged_text(kata, wrong.code, f"mistake_{number}")
         named = verdict.sentence == wrong.sentence
-        yield Handed(str(number), wrong.sentence["en"], not verdict.passed, named, verdict.say("en"))
+        yield _handed_over(kata, str(number), wrong.sentence["en"], verdict, named)
     if kata.part:
         for mistake in by_part.mistakes_of(kata.part):
             assert mistake.forward is not None
             verdict = by_part.judged(mistake.forward, kata.part)
             named = mistake.id in verdict.numbers.get("named", ())
-            yield Handed(mistake.id, mistake.sentence, not verdict.passed, named, verdict.say("en"))
+            yield _handed_over(kata, mistake.id, mistake.sentence, verdict, named)
     if kata.like:
         for mistake in (mistake for mistake in MISTAKES.values() if mistake.op == kata.like):
             yield _handed(kata, mistake)
@@ -134,8 +136,12 @@ def _judged(kata: Kata, mistake: Mistake) -> Handed:
         why = _why_unseen(candidate, mistake)
         if why:
             return _left_out(mistake, why)
-    said = verdict.say("en")
-    return Handed(mistake.id, mistake.sentence, not verdict.passed, _rightly(candidate, mistake, verdict), said)
+    return _handed_over(kata, mistake.id, mistake.sentence, verdict, _rightly(candidate, mistake, verdict))
+
+
+def _handed_over(kata: Kata, id: str, sentence: str, verdict: Verdict, named: bool) -> Handed:
+    said, faults = verdict.say("en"), message_faults(kata, verdict)
+    return Handed(id, sentence, not verdict.passed, named, said, faults=faults)
 
 
 def _left_out(mistake: Mistake, why: str) -> Handed:
@@ -262,5 +268,7 @@ def _outputs_wrong(whole: Implementation, op: Op) -> bool:
 
 
 def enough(rows: Sequence[Row]) -> bool:
+    """Every mistake is caught, no message has a fault, enough mistakes are named."""
     counted = [each for row in rows for each in row.counted]
-    return all(each.caught for each in counted) and sum(each.named for each in counted) >= BAR * len(counted)
+    faultless = all(each.caught and not each.faults for each in counted)
+    return faultless and sum(each.named for each in counted) >= BAR * len(counted)

@@ -38,7 +38,7 @@ SLOW = ("gpt", "gpt_loss", "generative_rnn_loss", "multi_head_attention", "self_
 
 
 def run(names: Sequence[str], as_json: bool, everything: bool) -> int:
-    """0 if every start fails, every solution passes, every mistake is caught and enough are named."""
+    """0 if every start fails, every solution passes, every mistake is caught in faultless words and enough are named."""
     errors = Console(file=sys.stderr, highlight=False)
     rows = run_all(names, lambda row: errors.print(f"{row.kata}: {row.seconds:.0f} s"))
     if as_json:
@@ -62,6 +62,10 @@ def show(rows: Sequence[Row], console: Console, everything: bool) -> None:
     console.print(table)
     for row in rows:
         for each in row.counted:
+            for fault in each.faults:
+                console.print(
+                    Text(f"{row.kata} {each.id}: a fault of its message, {fault}", "bold red"), soft_wrap=True
+                )
             if everything or not (each.caught and each.named):
                 how = "named" if each.named else "caught" if each.caught else "NOT CAUGHT"
                 console.print(Text(f"{row.kata} {each.id} {how}: {each.sentence}"), soft_wrap=True)
@@ -79,5 +83,6 @@ def _totals(rows: Sequence[Row], console: Console) -> None:
     )
     share = 100 * named / max(len(counted), 1)
     console.print(f"{len(counted)} mistakes handed in, {caught} caught, {named} named ({share:.1f} %)")
+    console.print(f"{sum(len(each.faults) for each in counted)} faults of messages")
     for why in dict.fromkeys(reasons):
         console.print(f"{reasons.count(why)} left out: {why}")

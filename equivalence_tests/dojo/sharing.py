@@ -15,6 +15,7 @@ from equivalence_tests.cases import Case
 from equivalence_tests.diagnosis.known import Library
 from equivalence_tests.mistakes import MISTAKES
 from equivalence_tests.ops import Op
+from equivalence_tests.stages import AS_IT_IS, Stages
 
 
 class Kept(Case):
@@ -27,12 +28,12 @@ class Kept(Case):
 class Remembering(Op):
     """An op that computes what is exact of a kept case once."""
 
-    def exact(self, case: Case, precision: Precision) -> dict[str, Bounded]:
+    def exact(self, case: Case, precision: Precision, stage: Stages = AS_IT_IS) -> dict[str, Bounded]:
         if not isinstance(case, Kept):
-            return super().exact(case, precision)
-        key = (self.name, id(case), precision.name)
+            return super().exact(case, precision, stage)
+        key = (self.name, id(case), precision.name, stage.stored)
         if key not in _EXACT:
-            _EXACT[key] = super().exact(case, precision)
+            _EXACT[key] = super().exact(case, precision, stage)
         return _EXACT[key]
 
 
@@ -45,7 +46,7 @@ class Sharing(Candidate):
 
 
 _KEPT: dict[bytes, Kept] = {}
-_EXACT: dict[tuple[str, int, str], dict[str, Bounded]] = {}  # the cases are kept, and so is the id of each
+_EXACT: dict[tuple[str, int, str, bool], dict[str, Bounded]] = {}  # the cases are kept, and so is the id of each
 
 
 def sharing(candidate: Candidate) -> Candidate:

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from equivalence_tests.digits import apart, side_by_side
 from equivalence_tests.dojo import words
 from equivalence_tests.dojo.katas import KATAS, Kata
 from equivalence_tests.dojo.progress import Progress
@@ -19,6 +20,7 @@ from equivalence_tests.dojo.words import word
 from equivalence_tests.findings import LANGUAGES
 
 BAR = 24
+DIGITS = 4  # that an entry is shown with, and more where two beside each other would look equal
 SUPPORT = 2  # findings beside the first
 INDENT = "    "
 
@@ -54,16 +56,25 @@ RIGHT_BUT = ("steps", "holds", "statements", "unwritten", "unchanged")
 def _show_where(verdict: Verdict, console: Console, language: str) -> None:
     if verdict.formula:
         say(f"{word('formula', language)}: {verdict.formula[language]}", console, 2, "cyan")
-    rest = [each for each in verdict.findings[1:] if each.code not in SILENT][:SUPPORT]
+    kinds = {(each.code, each.tensor, each.stage): each for each in reversed(verdict.findings)}.values()
+    own = [each for each in verdict.findings[1:] if each.code.startswith("own_line")]
+    others = [each for each in reversed(kinds) if each not in own and each is not verdict.findings[0]]
+    rest = [each for each in others if each.code not in SILENT][:SUPPORT]
     worst = [each for each in verdict.findings if each.code == "worst_element"][-1:]
     if verdict.findings and verdict.findings[0].code == "known_mistake":
         first = verdict.findings[0]
-        place = first.tensor if first.stage in ("", first.tensor) else f"{first.tensor} ({first.stage})"
-        console.print(Text(f"  {word('where', language)}: {place}"))
+        places = [each for each in dict.fromkeys((first.tensor, first.stage)) if each]
+        if places:
+            console.print(
+                Text(f"  {word('where', language)}: {' '.join([places[0], *(f'({p})' for p in places[1:])])}")
+            )
         rest = []
-    for each in (*rest, *worst):
-        if each is not verdict.findings[0]:
-            say(said(each, language), console, 2)
+    told = {said(each, language) for each in verdict.findings[:1]}
+    for each in (*own, *rest, *worst):
+        sentence = said(each, language)
+        if sentence not in told:
+            say(sentence, console, 2)
+        told.add(sentence)
 
 
 def _show_prints(printed: dict[str, Any], console: Console, language: str) -> None:
@@ -84,7 +95,7 @@ def show_example(example: Example, console: Console, language: str) -> None:
         _show_named(name, grid(value), console)
     if example.got is None or example.expected is None:
         return
-    got, right = grid(example.got, example.wrong), grid(example.expected)
+    got, right = both_grids(example)
     titles = (f"{example.tensor}, {word('yours', language)}", word("correct", language))
     width = max(len(titles[0]), *(line.cell_len for line in got)) + 4
     beside = width + max(line.cell_len for line in right) + len(INDENT) <= console.width
@@ -105,11 +116,32 @@ def _show_named(name: str, lines: Sequence[Text], console: Console) -> None:
         console.print(Text(INDENT + (head if not number else " " * len(head))) + line, soft_wrap=True)
 
 
+def both_grids(example: Example) -> tuple[list[Text], list[Text]]:
+    """The learner's numbers and the right ones; a wrong one with as many digits as tell it from the right one.
+
+    Where only rounding tells them apart, both are shown as the right one.
+    """
+    got, right = np.asarray(example.got), np.asarray(example.expected)
+    if got.shape != right.shape or got.dtype.kind not in "fiu" or right.dtype.kind not in "fiu":
+        return grid(example.got, example.wrong), grid(example.expected)
+    wrong = np.ones(got.shape) if example.wrong is None else np.asarray(example.wrong)
+    pairs = [
+        side_by_side(float(x), float(y), digits=DIGITS) if star else (apart(float(y), digits=DIGITS),) * 2
+        for x, y, star in zip(got.flat, right.flat, wrong.flat, strict=True)
+    ]
+    mine, theirs = (_laid_out(texts, got.shape) for texts in ([x for x, _ in pairs], [y for _, y in pairs]))
+    return grid(mine, example.wrong), grid(theirs)
+
+
+def _laid_out(texts: Sequence[str], shape: tuple[int, ...]) -> Any:
+    return np.array(texts, object).reshape(shape) if shape else texts[0]
+
+
 def grid(value: Any, wrong: Any = None) -> list[Text]:
-    """Numbers as rows, wrong ones marked with a star (and in red, where there are colours)."""
+    """Numbers as rows, wrong ones marked with a star (and in red, where there are colours). Text stands as it is."""
     array = np.asarray(value)
     if array.ndim == 0 or not array.size:
-        return [Text(_entry(value)) if array.ndim == 0 else Text(f"[] {array.shape}")]
+        return [Text(_alone(value)) if array.ndim == 0 else Text(f"[] {array.shape}")]
     marks = np.zeros(array.shape, int) if wrong is None else np.asarray(wrong)
     rows, stars = array.reshape(-1, array.shape[-1]), marks.reshape(-1, array.shape[-1])
     entries = [
@@ -135,7 +167,12 @@ def _pairs(rows: Any, stars: Any) -> list[tuple[Any, Any]]:
 def _entry(value: Any) -> str:
     if isinstance(value, bool | np.bool_):
         return "1" if value else "0"
-    return f"{value:.4g}" if isinstance(value, float | np.floating) else str(value)
+    return apart(float(value), digits=DIGITS) if isinstance(value, float | np.floating) else str(value)
+
+
+def _alone(value: Any) -> str:
+    """A number that is no array: True is an option, 1 would be a number."""
+    return str(bool(value)) if isinstance(value, bool | np.bool_) else _entry(value)
 
 
 def show_hint(kata: Kata, step: int, console: Console, language: str) -> None:

@@ -6,9 +6,8 @@ import re
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from equivalence_tests.dojo.law_words import broken_law
-from equivalence_tests.dojo.phrases import in_spanish
-from equivalence_tests.findings import LANGUAGES, Finding
+from equivalence_tests.findings import LANGUAGES, SENTENCES, Finding
+from equivalence_tests.law_words import law_phrase
 
 Text = dict[str, str]  # by language
 
@@ -82,14 +81,26 @@ COUNTS = re.compile(r" \([^()]*(?:\bcases\b|\bcasos\b)[^()]*\)$")
 def said(finding: Finding, language: str) -> str:
     """A finding's sentence, of a known mistake the mistake alone: how many cases agree with it is nothing for a learner."""
     if finding.code == "known_mistake":
-        return str(finding.numbers["sentence" if language == "en" else "sentence_es"]) + "."
+        sentences = [finding.numbers["sentence" if language == "en" else "sentence_es"]]
+        sentences += finding.numbers.get("also", {}).get(language, [])
+        return f" {OR[language]}: ".join(f"{sentence}." for sentence in sentences)
     if finding.code == "law_broken":
-        return broken_law(str(finding.numbers["law"]), language)
-    text = COUNTS.sub("", (in_spanish(finding) if language == "es" else finding).say(language))
-    named = text.startswith(tuple(filter(None, (finding.tensor, finding.stage))))
-    return (text if named else text[:1].upper() + text[1:]) + "." * (not text.endswith("."))
+        law = law_phrase(str(finding.numbers["law"]), language)
+        return SAID["law"][LANGUAGES.index(language)].format(law=law)
+    text = COUNTS.sub("", finding.say(language))
+    if not _begins_with_symbol(finding, language):
+        text = text[:1].upper() + text[1:]
+    return text + "." * (not text.endswith("."))
 
 
+def _begins_with_symbol(finding: Finding, language: str) -> bool:
+    """dOmega, var, mean(X) or a parameter stay as they are written in the code."""
+    sentence = SENTENCES[finding.code]
+    return (sentence.en if language == "en" else sentence.es).startswith("{") and finding.code not in PHRASED
+
+
+PHRASED = ("conduct", "repeats")  # whose sentence begins with a phrase that is filled in
+OR = {"en": "Or", "es": "O bien"}
 PERHAPS = {"en": "perhaps: ", "es": "quizá: "}
 NO_ATTEMPT = ("no_file", "unreadable", "not_utf8", "unwritten", "unchanged")
 SAID: dict[str, tuple[str, str]] = {
@@ -181,7 +192,7 @@ SAID: dict[str, tuple[str, str]] = {
         "{place} is {got}: right so far, but give {digits} decimals.",
         "{place} es {got}: va bien, pero da {digits} decimales.",
     ),
-    "law": ("{law}: {what}.", "{law}: {what}."),
+    "law": ("A law does not hold: {law}.", "No se cumple una ley: {law}."),
     "steps": (
         "It is right, but not faster yet: Python takes {small} steps for small arrays and {large} for larger ones. "
         "With operations on whole arrays the two are the same.",

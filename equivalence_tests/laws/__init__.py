@@ -20,11 +20,11 @@ from equivalence_tests.laws import (
     self_attention,
     softmax,
 )
-from equivalence_tests.laws.common import DEVIATIONS, Law
+from equivalence_tests.laws.common import DEVIATIONS, Law, strength
 from equivalence_tests.laws.patterns import PATTERNS
 from equivalence_tests.ops import OPS
 
-__all__ = ["DEVIATIONS", "LAWS", "Law"]
+__all__ = ["DEVIATIONS", "LAWS", "Law", "strength"]
 
 _OWN: dict[str, tuple[Law, ...]] = {
     **softmax.LAWS,

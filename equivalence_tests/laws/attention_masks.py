@@ -231,6 +231,8 @@ def masked_scores_are_minus_infinity(implementation: Implementation, dtype: str,
 def without_dC_there_is_no_backward(implementation: Implementation, dtype: str, draws: Draws) -> str:
     """The stages are a NamedTuple with the names of the table; without dC the forward ones are the same to the last bit,
     and the backward ones None."""
+    if implementation.there is not None:  # a NamedTuple is not sent
+        return str(implementation.there.law("attention_stages", "without_dC_there_is_no_backward", dtype))
     _, staged = _staged(implementation, draws, dtype)
     with_dC = _stages(implementation, staged, dtype)
     staged.operands.pop("dC")

@@ -13,8 +13,10 @@ import numpy as np
 
 from equivalence_tests.arithmetic import ORACLE, ORACLE_UNIT, PRECISIONS, Array, round_to
 from equivalence_tests.cases import Case, Draws
+from equivalence_tests.digits import side_by_side
 from equivalence_tests.implementations import Implementation, run
 from equivalence_tests.ops import OPS
+from equivalence_tests.stages import AS_IT_IS, STORED
 
 Law = Callable[[Implementation, str, Draws], str]
 Values = dict[str, Array]
@@ -34,6 +36,27 @@ class Answered(NamedTuple):
     budget: Values
 
 
+class Broken(str):
+    """What broke, and by how much: in budgets of what was compared, and relative to what was expected."""
+
+    budgets: float
+    relative: float
+
+    def __new__(cls, text: str, budgets: float, relative: float) -> Broken:
+        broken = super().__new__(cls, text)
+        broken.budgets, broken.relative = budgets, relative
+        return broken
+
+
+def strength(what: str, dtype: str) -> float:
+    """How far a law is broken, in budgets; in units of roundoff where it holds to the last bit. What is no number, has
+    another shape or raises is infinitely far.
+    """
+    if not isinstance(what, Broken):
+        return np.inf
+    return what.budgets if np.isfinite(what.budgets) else what.relative / PRECISIONS[dtype].unit
+
+
 def deviates(implementation: Implementation, law: Callable[..., str]) -> bool:
     return (implementation.name, law.__name__) in DEVIATIONS
 
@@ -47,7 +70,7 @@ def answer(implementation: Implementation, op: str, case: Case, dtype: str) -> A
     """Run one case, forward and backward. A tensor that is missing is a KeyError, one of another shape a ValueError."""
     rounded = case.rounded(PRECISIONS[dtype])
     got = run(implementation, OPS[op], rounded, dtype)
-    exact = OPS[op].exact(rounded, PRECISIONS[dtype])
+    exact = OPS[op].exact(rounded, PRECISIONS[dtype], AS_IT_IS if implementation.ordinary else STORED)
     for name, truth in exact.items():
         if got[name].value.shape != truth.value.shape:
             raise ValueError(f"{name} has shape {got[name].value.shape}, expected {truth.value.shape}")
@@ -74,7 +97,14 @@ def differs(what: str, got: Array, expected: Any, budget: Any) -> str:
         return ""
     at = np.unravel_index(int(np.where(wrong, np.nan_to_num(excess, nan=np.inf), -np.inf).argmax()), got.shape)
     where = f"[{', '.join(str(int(i)) for i in at)}]" if at else ""
-    return f"{what}{where} is {float(got[at]):.9g}, expected {float(expected[at]):.9g} within {float(allowed[at]):.2g}"
+    mine, right = side_by_side(float(got[at]), float(expected[at]), digits=9)
+    text = f"{what}{where} is {mine}, expected {right} within {float(allowed[at]):.2g}"
+    with np.errstate(all="ignore"):
+        apart = np.abs(got - expected)[wrong]
+        budgets = float((apart / allowed[wrong]).max())
+        scale = max(float(np.abs(x[np.isfinite(x)]).max(initial=0.0)) for x in (got, expected))
+        relative = float(apart.max() / scale) if scale else np.inf
+    return Broken(text, *(np.inf if np.isnan(x) else x for x in (budgets, relative)))
 
 
 def unequal(what: str, got: Array, expected: Any) -> str:

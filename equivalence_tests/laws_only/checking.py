@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
-from itertools import count
 from typing import Any
 
 import numpy as np
 
 from equivalence_tests.arithmetic import Array
-from equivalence_tests.candidate import adapt
-from equivalence_tests.cases import SeededDraws
+from equivalence_tests.candidate import Candidate, adapt
+from equivalence_tests.cases import Case, SeededDraws
 from equivalence_tests.checking import EDGES, STRICT
 from equivalence_tests.checks import attempt, draw_case, reraise_interrupt
 from equivalence_tests.findings import Finding
@@ -21,7 +22,14 @@ from equivalence_tests.laws import LAWS as LAWS_OF_OPS
 from equivalence_tests.laws.patterns import PATTERNS
 from equivalence_tests.laws_only.drawn import Drawn, asking, by_name, drawing
 from equivalence_tests.laws_only.pair_laws import LAWS, batch, permutation
-from equivalence_tests.laws_only.pairs import check_functions, floating, of_functions, of_the_table
+from equivalence_tests.laws_only.pairs import (
+    Pair,
+    backward_beside,
+    check_functions,
+    floating,
+    of_functions,
+    of_the_table,
+)
 from equivalence_tests.laws_only.report import LawsReport, Row
 from equivalence_tests.laws_only.run import FIRST, Law, Plan, run
 from equivalence_tests.laws_only.shapes import letter_of, read
@@ -30,6 +38,8 @@ from equivalence_tests.ops import Op
 
 DTYPES = ("float64", "float32")
 UPSTREAMS = 3  # for operands at hand
+FORMS = 4  # cases on which a forward may raise before it is told that it never runs
+TRIES = 50  # cases that may ask for more than is on offer, before one is found that does not
 CASES_APART = 1000  # where a case asks for more than is on offer, the one so many further on takes its place
 
 
@@ -43,11 +53,14 @@ def check_laws(
     laws: Iterable[str] = (),
     cases: int = 20,
     seed: int = 0,
+    dtypes: tuple[str, ...] = DTYPES,
+    sizes: dict[str, int] | None = None,
 ) -> LawsReport:
-    """The laws that any differentiable function keeps, on `cases` drawn cases, every second one in float32.
+    """The laws that any differentiable function keeps, on `cases` drawn cases, in the `dtypes` by turns.
 
-    `backward` is of (dY, cache), and then the forward returns (Y, cache); or of (dY, *operands); or None for a torch
-    function, which autograd differentiates. The operands come from one of
+    `backward` is of (dY, cache), and then the forward returns (Y, cache); or of (dY, *operands); or None: then it is
+    NAME_backward beside the forward NAME, or a torch function is differentiated by autograd. `sizes` are those letters
+    that are not drawn. The operands come from one of
 
     * `shapes`, as in "X: ... n d; W: k d; ids: ... < v" (see shapes.py);
     * `inputs(rng)`, a tuple of operands or a dict by name; what the forward takes by keyword only is an option;
@@ -60,15 +73,18 @@ def check_laws(
         raise ValueError("check_laws: expected exactly one of shapes=, inputs= and like=")
     if cases < 2:
         raise ValueError(f"cases: {cases} came, expected at least 2, one for each dtype")
-    asked = asked_laws(tuple(laws), shapes)
+    if sizes and inputs is not None:
+        raise ValueError("sizes: inputs= came, which draws its own sizes; expected shapes= or like=")
+    if not set(dtypes) <= set(DTYPES):
+        raise ValueError(f"dtypes: {', '.join(dtypes)} came, expected {' and '.join(DTYPES)}")
+    asked = asked_laws(tuple(laws), shapes, sizes)
     if like is not None:
         candidate = adapt(forward, like, backward=backward)
-        if not candidate.op.differentiable:
-            raise ValueError(f"backward: none came for {candidate.label}, expected one beside it")
-        return check_implementation(candidate.implementation, candidate.op, cases=cases, seed=seed)
-    draw = drawing(read(shapes), seed) if shapes is not None else asking(inputs, forward, seed)
+        return check_candidate(candidate, (forward, backward), Plan(cases, seed, dtypes, LAWS), sizes or {})
+    backward = backward or backward_beside(forward)
+    draw = drawing(read(shapes, sizes), seed) if shapes is not None else asking(inputs, forward, seed)
     check_functions(forward, backward, draw(0).tensors)
-    return _begin_and_run(forward, backward, draw, Plan(cases, seed, DTYPES, LAWS, asked))
+    return _begin_and_run(forward, backward, draw, Plan(cases, seed, dtypes, LAWS, asked))
 
 
 def check_gradients(
@@ -89,6 +105,7 @@ def check_gradients(
         at_hand = by_name(inputs, forward)
         cases, draw = UPSTREAMS, lambda index: at_hand
     first = draw(0)
+    backward = backward or backward_beside(forward)
     check_functions(forward, backward, first.tensors)
     dtypes = DTYPES if isinstance(inputs, str) else (_dtype_of(first.operands),)
     chosen = {name: LAWS[name] for name in (*FIRST, "linear in the upstream gradient")}
@@ -103,7 +120,7 @@ def _dtype_of(operands: dict[str, Any]) -> str:
     return found.pop()
 
 
-def asked_laws(laws: tuple[str, ...], shapes: str | None) -> list[tuple[str, Law]]:
+def asked_laws(laws: tuple[str, ...], shapes: str | None, sizes: dict[str, int] | None = None) -> list[tuple[str, Law]]:
     """The laws that were asked for by name. ValueError for one that does not exist, or that needs shapes."""
     found: list[tuple[str, Law]] = []
     for law in laws:
@@ -112,7 +129,7 @@ def asked_laws(laws: tuple[str, ...], shapes: str | None) -> list[tuple[str, Law
             raise ValueError(f"laws: {law!r} came, expected 'batch' or 'permutation LETTER'")
         if shapes is None:
             raise ValueError(f"laws: {law!r} needs shapes=, which says what the axes are")
-        spec = read(shapes)
+        spec = read(shapes, sizes)
         if name == "batch" and not spec.batched:
             raise ValueError(
                 f"laws: 'batch' needs leading axes in shapes, as in '... {shapes.partition(':')[2].strip()}'"
@@ -122,20 +139,41 @@ def asked_laws(laws: tuple[str, ...], shapes: str | None) -> list[tuple[str, Law
 
 
 def _begin_and_run(forward: Any, backward: Any, draw: Callable[[int], Drawn], plan: Plan) -> LawsReport:
-    """The laws on two functions, whose form one call tells: in the first dtype in which they can be called."""
-    first, raised = draw(0), ""
-    for tensors in (first.tensors, "torch" in sys.modules):  # what names no module may take tensors all the same
-        for dtype in plan.dtypes:
-            operands, options = cast(first.operands, dtype), cast(first.options, dtype)
-            try:
-                pair = of_functions(forward, backward, operands, options, tensors)
-                pair.run(operands, options)
-            except BaseException as error:  # a candidate may raise anything
-                reraise_interrupt(error)
-                raised = raised or one_line(error)
-                continue
-            return run(pair, draw, plan, [])
-    return LawsReport((Row("runs", 1, 1, Finding("raises", numbers={"error": raised, "cases": 1, "of": 1})),))
+    """The laws on two functions, whose form one call tells: the first case, framework and dtype in which they run."""
+    raised, given = "", ""
+    for index in range(FORMS):
+        first = draw(index)
+        for tensors in (first.tensors, "torch" in sys.modules):  # what names no module may take tensors all the same
+            for dtype in plan.dtypes:
+                operands, options = cast(first.operands, dtype), cast(first.options, dtype)
+                try:
+                    with warnings.catch_warnings(), np.errstate(all="ignore"):
+                        warnings.simplefilter("ignore")
+                        pair = of_functions(forward, backward, operands, options, tensors)
+                        pair.run(operands, options)
+                except BaseException as error:  # a candidate may raise anything
+                    reraise_interrupt(error)
+                    raised = raised or one_line(error)
+                    given = given or ", ".join(f"{name} {np.shape(X)}" for name, X in operands.items())
+                    continue
+                return run(pair, draw, plan, list)
+    return LawsReport((Row("runs", 0, FORMS),), reason=Finding("never_runs", numbers={"error": raised, "given": given}))
+
+
+def check_candidate(candidate: Candidate, functions: tuple[Any, Any], plan: Plan, sizes: dict[str, int]) -> LawsReport:
+    """A candidate for an op of the table, made of these functions, on the table's cases as it takes them; and its laws."""
+    op = candidate.op
+    if not op.differentiable:
+        raise ValueError(f"backward: none came for {candidate.label}, expected one beside it")
+    fixed = candidate.sizes | sizes
+
+    def case_of(number: int) -> Case:
+        draws = SeededDraws(np.random.default_rng([plan.seed, number]), fixed)
+        return candidate.taken(candidate.row.draw(draws, number % 2 == 1))
+
+    forward, backward = functions[0], functions[1] or backward_beside(functions[0])
+    pair = replace(of_the_table(candidate.implementation, op), functions=(forward, backward) if backward else ())
+    return _run_of_the_op(pair, candidate.implementation, op, case_of, plan, own=candidate.whole)
 
 
 def check_implementation(
@@ -147,19 +185,35 @@ def check_implementation(
     other, which nothing is known of.
     """
 
+    def case_of(number: int) -> Case:
+        return draw_case(op, seed, number)
+
+    plan = Plan(cases, seed, DTYPES, LAWS)
+    return _run_of_the_op(of_the_table(implementation, op), implementation, op, case_of, plan, own)
+
+
+def _run_of_the_op(
+    pair: Pair, implementation: Implementation, op: Op, case_of: Callable[[int], Case], plan: Plan, own: bool
+) -> LawsReport:
+    """ValueError if no case asks only for what the implementation takes."""
+
     def draw(index: int) -> Drawn:
-        for number in count(index, CASES_APART):
-            case = draw_case(op, seed, number)
+        for number in range(index, index + TRIES * CASES_APART, CASES_APART):
             try:
+                case = case_of(number)
                 check_offer(implementation.forward(op.name), case)
             except NotOffered:
                 continue
-            break
-        return Drawn(case.operands, case.options, tuple(case.upstream.values()), _letters(op.name, case.operands))
+            letters = _letters(op.name, case.operands)
+            return Drawn(case.operands, case.options, tuple(case.upstream.values()), letters)
+        raise ValueError(Finding("no_case", numbers={"op": op.name}).say())
 
-    laws = [law for law in LAWS_OF_OPS.get(op.name, ()) if law.__name__ not in STRICT | EDGES] if own else []
-    rows = [_own_law(law, implementation, seed) for law in laws]
-    return run(of_the_table(implementation, op), draw, Plan(cases, seed, DTYPES, LAWS), rows)
+    def of_the_op() -> list[Row]:
+        laws = [law for law in LAWS_OF_OPS.get(op.name, ()) if law.__name__ not in STRICT | EDGES] if own else []
+        return [_own_law(law, implementation, plan) for law in laws]
+
+    draw(0)
+    return run(pair, draw, plan, of_the_op)
 
 
 def _letters(op: str, operands: dict[str, Array]) -> dict[str, int]:
@@ -174,11 +228,11 @@ def _letters(op: str, operands: dict[str, Array]) -> dict[str, int]:
     return sizes
 
 
-def _own_law(law: Any, implementation: Implementation, seed: int) -> Row:
+def _own_law(law: Any, implementation: Implementation, plan: Plan) -> Row:
     name, what = law.__name__.replace("_", " "), ""
-    for dtype in DTYPES:
-        draws = SeededDraws(np.random.default_rng([seed, 0]))
+    for dtype in plan.dtypes:
+        draws = SeededDraws(np.random.default_rng([plan.seed, 0]))
         with np.errstate(all="ignore"):  # some laws feed NaN and infinity
             what = what or attempt(partial(law, implementation, dtype, draws))
     finding = Finding("law_broken", numbers={"law": name, "what": what}) if what else None
-    return Row(name, len(DTYPES), len(DTYPES), finding)
+    return Row(name, len(plan.dtypes), len(plan.dtypes), finding)

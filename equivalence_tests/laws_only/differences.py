@@ -33,12 +33,12 @@ class Slope(NamedTuple):
 NONE = Slope(math.nan, math.inf)
 
 
-def noise(along: Along, step: float, unit: float) -> float:
+def noise(along: Along, step: float, unit: float, lowest: int = 3) -> float:
     """The size of the rounding noise in L: what is left of its values at close points when what is smooth is taken off.
 
     `step` moves every operand by some units of roundoff, in a random direction. Differences of order k take off a
-    polynomial of that degree and leave noise sqrt((2k)!) / k! times as large; the largest estimate of orders 3 to 6
-    counts. At least one unit of roundoff of L, since a function that happens to be exact there is not so elsewhere.
+    polynomial of that degree and leave noise sqrt((2k)!) / k! times as large; the largest estimate of orders `lowest` to
+    6 counts. At least one unit of roundoff of L, since a function that happens to be exact there is not so elsewhere.
     """
     values = np.array([along((k - POINTS // 2) * step) for k in range(POINTS)], ORACLE)
     if not np.isfinite(values).all():
@@ -46,7 +46,7 @@ def noise(along: Along, step: float, unit: float) -> float:
     found = unit * float(np.abs(values).max())
     for order in range(1, 7):
         values = np.diff(values)
-        if order >= 3:
+        if order >= lowest:
             gain = math.factorial(2 * order) / math.factorial(order) ** 2
             found = max(found, math.sqrt(float((values * values).mean()) / gain))
     return found

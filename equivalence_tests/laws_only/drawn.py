@@ -9,7 +9,8 @@ import numpy as np
 
 from equivalence_tests.arithmetic import Array
 from equivalence_tests.cases import SeededDraws
-from equivalence_tests.laws_only.pairs import floating, keyword_only, parameter_names
+from equivalence_tests.laws_only.forms import parameter_names
+from equivalence_tests.laws_only.pairs import floating, keyword_only
 from equivalence_tests.laws_only.shapes import Shapes
 
 
@@ -55,7 +56,12 @@ def by_name(given: Any, forward: Any) -> Drawn:
     operands = {name: value for name, value in arrays.items() if name not in options}
     if not floating(operands):
         raise TypeError("inputs: no array of floating-point numbers came, expected one that has a gradient")
-    return Drawn(operands, options, tensors=tensors)
+    return Drawn(operands, options, sizes=_sizes(operands), tensors=tensors)
+
+
+def _sizes(operands: dict[str, Any]) -> dict[str, int]:
+    """The length of every axis, by the name under which it can be read."""
+    return {f"{name}.shape[{axis}]": n for name, X in operands.items() for axis, n in enumerate(np.shape(X))}
 
 
 def _as_array(value: Any) -> Any:

@@ -13,13 +13,14 @@ import numpy as np
 
 from equivalence_tests.arithmetic import Array
 from equivalence_tests.findings import Finding
+from equivalence_tests.laws_only.factors import SAME, name_of_factor
 from equivalence_tests.laws_only.slopes import Slopes
+from equivalence_tests.laws_only.terms import PLACES, of_a_part, plus_a_term
 from equivalence_tests.laws_only.trials import Trial
 
 # Of one tensor in one trial; drawn at random where it has more, and the adjoint identity sees them all.
 ELEMENTS = {"complex steps": 24, "central differences": 12}
-POWERS = ((1.0, "{}"), (-1.0, "1/{}"), (0.5, "sqrt({})"), (-0.5, "1/sqrt({})"), (2.0, "{}^2"), (-2.0, "1/{}^2"))
-SAME = 1e-5  # two factors are one: told from float32 gradients, whose own rounding is a hundredth of it
+LOOKED_AT = 4  # wrong trials in which the upstream is taken apart
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,7 @@ class Wrong:
     allowed: Array
     worst: int
     witness: str
+    slopes: Slopes
 
 
 @dataclass
@@ -58,12 +60,12 @@ class GradientLaw:
             closer = slopes.element(self.name, at[worst], close=True)
             expected[worst], allowed[worst] = closer.value, closer.bound + room
             if _excess(got[worst], expected[worst], allowed[worst]) > 1.0:
-                told = Wrong(trial, self.name, at, got, expected, allowed, worst, slopes.how)
+                told = Wrong(trial, self.name, at, got, expected, allowed, worst, slopes.how, slopes)
                 self.wrong.append(told)
                 self.judged += 1
                 return
         scale = float(np.abs(expected[np.isfinite(allowed)]).max(initial=0.0))
-        enough = allowed <= math.sqrt(trial.precision.unit) * scale if scale else allowed < math.inf
+        enough = allowed <= math.sqrt(max(trial.precision.unit, slopes.unit)) * scale if scale else allowed < math.inf
         self.judged += bool(2 * np.count_nonzero(enough) >= len(at)) if at else 0
 
     def finding(self) -> Finding | None:
@@ -79,10 +81,11 @@ class GradientLaw:
                 tensor,
                 numbers={"error": max(errors), "unit": first.trial.precision.unit, **witness},
             )
-        factors = [_factor(wrong) for wrong in self.wrong]
+        judged = [wrong for wrong in self.wrong if not _divided_by_zero(wrong)]
+        factors = [_factor(wrong) for wrong in judged]
         known = [f for f in factors if f is not None]
-        if len(known) == len(factors):
-            said = name_of_factor(known, [wrong.trial.sizes for wrong in self.wrong])
+        if known and len(known) == len(factors):
+            said = name_of_factor(known, [wrong.trial.letters for wrong in judged])
             if said:
                 return Finding("gradient_factor", tensor, numbers={"factor": said, **witness, "cases": len(known)})
         other = self._whose()
@@ -90,6 +93,16 @@ class GradientLaw:
             return Finding("gradient_of_another", tensor, numbers={"other": other, **witness})
         if all(_is(wrong, _transposed(wrong)) for wrong in self.wrong):
             return Finding("gradient_transposed", tensor, numbers=witness)
+        part = self._part()
+        if part is not None:
+            axis, place = part
+            return Finding(
+                "gradient_of_a_part", tensor, numbers={"axis": axis, "place": place, "at": PLACES[place], **witness}
+            )
+        off = [(w.at, w.got - w.expected, w.allowed) for w in self.wrong]
+        term = plus_a_term([w.trial for w in self.wrong], self.name, off)
+        if term:
+            return Finding("gradient_plus_term", tensor, numbers={"term_said": term, **witness, "cases": len(off)})
         i = first.worst
         return Finding(
             "gradient_differs",
@@ -105,6 +118,16 @@ class GradientLaw:
                 "cases": len(self.wrong),
             },
         )
+
+    def _part(self) -> tuple[int, str] | None:
+        """The axis of Y and the place on it that alone count, in the first wrong trials."""
+        found: set[tuple[int, str]] | None = None
+        for w in self.wrong[:LOOKED_AT]:
+            here = of_a_part(w.slopes, self.name, w.at, w.got)
+            found = here if found is None else found & here
+            if not found:
+                return None
+        return sorted(found)[-1] if found else None
 
     def _whose(self) -> str:
         """The operand whose gradient stands here in every wrong trial: the numbers here are this one's right ones."""
@@ -154,33 +177,9 @@ def _factor(wrong: Wrong) -> float | None:
     return f if bool((np.abs(got - f * expected) <= room).all()) else None
 
 
-def name_of_factor(factors: list[float], sizes: list[dict[str, int]]) -> str:
-    """One number for all trials, or a power of a size (or a product of two) that fits them all, as text; else nothing."""
-
-    def fits(values: list[float]) -> bool:
-        return all(abs(f - v) <= SAME * max(abs(v), 1e-30) for f, v in zip(factors, values, strict=True))
-
-    constant = factors[0]
-    if all(abs(f - constant) <= SAME * max(abs(constant), SAME) for f in factors) and (
-        len(factors) > 1 or not sizes[0]
-    ):
-        return f"{round(constant, 6):g}"
-    letters = sorted(set.intersection(*(set(size) for size in sizes))) if sizes else []
-    for letter in letters:
-        for power, text in POWERS:
-            for sign in (1.0, -1.0):
-                if fits([sign * size[letter] ** power for size in sizes]):
-                    return ("-" if sign < 0 else "") + text.format(_said(letter))
-    for i, one in enumerate(letters):
-        for other in letters[i + 1 :]:
-            for power, text in POWERS[:2]:
-                if fits([float(size[one] * size[other]) ** power for size in sizes]):
-                    return text.format(f"({_said(one)} {_said(other)})")
-    return ""
-
-
-def _said(letter: str) -> str:
-    return "rows" if letter == "leading" else letter
+def _divided_by_zero(wrong: Wrong) -> bool:
+    """Whether an option is 0 and all of the gradient is to be: a factor of one over the option is infinite there."""
+    return 0.0 in wrong.trial.letters.values() and bool((np.abs(wrong.expected) <= wrong.allowed).all())
 
 
 def _is(wrong: Wrong, other: Any) -> bool:

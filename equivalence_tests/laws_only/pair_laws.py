@@ -13,8 +13,10 @@ from equivalence_tests.arithmetic import ORACLE, Array
 from equivalence_tests.cases import SeededDraws
 from equivalence_tests.findings import Finding
 from equivalence_tests.implementations import lay_out
+from equivalence_tests.laws_only.origin import origin_of
 from equivalence_tests.laws_only.shapes import Shapes
 from equivalence_tests.laws_only.slopes import Slopes
+from equivalence_tests.laws_only.terms import unsummed
 from equivalence_tests.laws_only.trials import Answer, Trial, arrays_of, cast, largest
 
 UNJUDGED = "not judged"
@@ -68,6 +70,8 @@ def shape(trial: Trial) -> Verdict:
 def dtype(trial: Trial) -> Verdict:
     """dtype out = dtype in."""
     for name, value in named(trial, trial.right).items():
+        if type(value) is float and name in output_names(trial):  # a loss as a Python float has no dtype
+            continue
         got = str(getattr(value, "dtype", f"a Python {type(value).__name__}"))
         if got != trial.dtype:
             return Finding("wrong_dtype", name, numbers={"got": got, "expected": trial.dtype})
@@ -82,6 +86,25 @@ def finite(trial: Trial) -> Verdict:
             at = tuple(int(i) for i in np.argwhere(bad)[0])
             return Finding("not_finite", name, numbers={"got": str(np.asarray(value)[at]), "index": _index(at)})
     return None
+
+
+def arises(trial: Trial) -> Finding | None:
+    """The line in which the first NaN arises, or else the first infinity."""
+    origin = origin_of(trial.answer, trial.pair.functions)
+    first, name = (origin.nan, "nan") if origin.nan else (origin.infinite, "inf")
+    if first is None:
+        return None
+    numbers: dict[str, Any] = {"first": name, "line": first.number, "text": first.text}
+    before = origin.infinite if origin.nan and origin.infinite not in (None, first) else None
+    if before is None:
+        return Finding("arises", numbers=numbers)
+    return Finding("arises_after", numbers=numbers | {"line_before": before.number, "text_before": before.text})
+
+
+def reshaped(trial: Trial, name: str, gradient: Array) -> Finding | None:
+    """What makes a gradient of the wrong shape right: a sum over leading axes, or a transposition."""
+    code, axes = unsummed(trial, name, gradient)
+    return Finding(code, f"d{name}", numbers={"axes": axes, "witness": "differences"}) if code else None
 
 
 def _index(at: tuple[int, ...]) -> str:
@@ -134,7 +157,7 @@ def aliasing(trial: Trial) -> Verdict:
 def repeatability(trial: Trial) -> Verdict:
     """Called again, with other calls in between, it answers the same to the last bit, and its earlier answers stay."""
     Y, remembered = trial.pair.run(cast(trial.operands, trial.dtype), trial.options_in(trial.dtype))
-    gradients = trial.pair.pull(trial.as_upstream(trial.upstream), remembered)
+    gradients = trial.aligned(trial.pair.pull(trial.as_upstream(trial.upstream), remembered))
     answered = list(_values((Y, gradients)))
     before = [X.copy() for X in answered]
     other = {n: -0.7 * X if n in trial.names else X for n, X in cast(trial.operands, trial.dtype).items()}
@@ -142,7 +165,7 @@ def repeatability(trial: Trial) -> Verdict:
     trial.pair.pull(trial.as_upstream(tuple(-1.3 * u for u in trial.upstream)), elsewhere)
     if _changed(answered, before):
         return conduct("a later call changes what an earlier one answered", "una llamada posterior cambia una anterior")
-    again = list(_values(trial.pair.pull(trial.as_upstream(trial.upstream), remembered)))
+    again = list(_values(trial.aligned(trial.pair.pull(trial.as_upstream(trial.upstream), remembered))))
     if _changed(again, list(_values(gradients))):
         return conduct(
             "the backward answers differently when called again", "el paso hacia atrás responde otra cosa al repetirlo"

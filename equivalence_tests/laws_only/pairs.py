@@ -1,8 +1,7 @@
 """A function and its gradient that no row of the table describes, made to answer in one way.
 
-Three forms are understood: a pair, `forward(*operands) -> (Y, cache)` with `backward(dY, cache)`; a functional backward,
-`backward(dY, *operands)`; and a torch function without a backward, of which autograd supplies the gradient. Keyword-only
-parameters are options, which have no gradient.
+A backward may have any of the forms in forms.py; of a torch function without a backward autograd supplies the gradient.
+Keyword-only parameters are options, which have no gradient.
 """
 
 from __future__ import annotations
@@ -10,7 +9,8 @@ from __future__ import annotations
 import importlib
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from types import ModuleType
@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from equivalence_tests.implementations import Implementation
+from equivalence_tests.laws_only.forms import form_of
 from equivalence_tests.ops import Op
 
 Run = Callable[[dict[str, Any], dict[str, Any]], tuple[Any, Any]]
@@ -37,6 +38,8 @@ class Pair:
     pull: Pull
     differentiable: Callable[[dict[str, Any]], list[str]]
     framework: str = "numpy"
+    functions: tuple[Any, ...] = ()  # forward and backward, as they came
+    absent: frozenset[str] = frozenset()  # operands whose gradient it does not return
 
 
 def floating(operands: dict[str, Any]) -> list[str]:
@@ -49,6 +52,19 @@ def as_tuple(value: Any) -> tuple[Any, ...]:
     if isinstance(value, dict):
         return tuple(value.values())
     return tuple(value) if isinstance(value, tuple | list) else (value,)
+
+
+def found_in(gradients: dict[str, Any], name: str) -> Any:
+    """The gradient of an operand among gradients by name: as dX, X, grad_X or X_grad."""
+    return next(
+        (gradients[key] for key in (f"d{name}", name, f"grad_{name}", f"{name}_grad") if key in gradients), None
+    )
+
+
+def backward_beside(forward: Any) -> Any:
+    """NAME_backward of the module where the forward NAME stands, or None."""
+    name = getattr(forward, "__name__", "")
+    return getattr(sys.modules.get(getattr(forward, "__module__", None) or ""), f"{name}_backward", None)
 
 
 def check_functions(forward: Any, backward: Any, tensors: bool = False) -> None:
@@ -73,17 +89,31 @@ def of_functions(
     """
     if tensors or backward is None or speaks_torch(forward) or speaks_torch(backward):
         return of_torch(forward, backward)
-    if takes_cache(forward, backward, forward(*operands.values(), **options)):
-        return Pair("pair", lambda given, chosen: forward(*given.values(), **chosen), backward, floating)
+    form = form_of(forward, backward, forward(*operands.values(), **options), operands)
 
     def run(given: dict[str, Any], chosen: dict[str, Any]) -> tuple[Any, Any]:
-        return forward(*given.values(), **chosen), (given, chosen)
+        Y, cache = form.split(forward(*given.values(), **chosen))
+        return Y, (given, chosen, Y, cache)
 
     def pull(dY: Any, remembered: Any) -> Any:
-        given, chosen = remembered
-        return backward(dY, *given.values(), **named_by(backward, chosen))
+        return form.pull(dY, *remembered)
 
-    return Pair("functional", run, pull, floating)
+    return Pair(form.kind, run, pull, floating, functions=(forward, backward))
+
+
+@contextmanager
+def one_thread(pair: Pair) -> Iterator[None]:
+    """Torch on one thread: for arrays as small as these, more of them only wait for each other."""
+    torch = sys.modules.get("torch") if pair.framework == "torch" else None
+    if torch is None:
+        yield
+        return
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def of_the_table(implementation: Implementation, op: Op) -> Pair:
@@ -116,54 +146,12 @@ def of_torch(
     return made
 
 
-def takes_cache(forward: Any, backward: Any, answer: Any) -> bool:
-    """Whether a backward is of (dY, cache): it has two parameters, the forward gives two things, and the second
-    parameter is not called as the forward's first (then it is of (dY, X)).
-    """
-    parameters = positional(backward)
-    if parameters is None or not isinstance(answer, tuple) or len(answer) != 2:
-        return False
-    first = positional(forward) or ["", ""]
-    return len(parameters) == 2 and parameters[1] not in first[:1]
-
-
-def positional(function: Any) -> list[str] | None:
-    """The names of the parameters that have to be given by position; None if any number may be, or nothing is known."""
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):
-        return None
-    if any(p.kind is p.VAR_POSITIONAL for p in parameters):
-        return None
-    return [
-        p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty
-    ]
-
-
-def parameter_names(function: Any, count: int) -> list[str]:
-    """Names for so many operands: the parameters', as far as there are any."""
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):
-        parameters = {}.values()
-    named = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)][:count]
-    return named + [f"X{i}" for i in range(len(named), count)]
-
-
 def keyword_only(function: Any) -> list[str]:
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
         return []
     return [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
-
-
-def named_by(function: Any, options: dict[str, Any]) -> dict[str, Any]:
-    """Those options that a function's signature names, or all if it takes any keyword."""
-    parameters = inspect.signature(function).parameters
-    if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
-        return options
-    return {name: value for name, value in options.items() if name in parameters}
 
 
 def speaks_torch(function: Any, by_file: bool = False) -> bool:

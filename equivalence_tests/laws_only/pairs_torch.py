@@ -8,35 +8,50 @@ from typing import Any
 import numpy as np
 import torch
 
-from equivalence_tests.laws_only.pairs import Pair, named_by
+from equivalence_tests.laws_only.forms import form_of
+from equivalence_tests.laws_only.pairs import Pair
 
 Names = Callable[[dict[str, Any]], list[str]]
 
 
 def as_pair(forward: Any, backward: Any, arrange: Callable[[dict[str, Any]], list[Any]], differentiable: Names) -> Pair:
-    """Autograd supplies the gradient, or a backward of (dY, *operands) that takes tensors too."""
+    """Autograd supplies the gradient, or a backward that takes tensors too, of any form."""
+    if backward is None:
+        return _by_autograd(forward, arrange, differentiable)
 
     def run(operands: dict[str, Any], options: dict[str, Any]) -> tuple[Any, Any]:
         given = {name: to_tensor(value) for name, value in operands.items()}
         chosen = {name: to_tensor(value) for name, value in options.items()}
-        names = differentiable(operands)
-        if backward is None:
-            given |= {name: given[name].requires_grad_() for name in names}
-        Y = forward(*arrange(given), **chosen)
-        answer = from_tensors(Y)
-        if backward is None:  # a view of an operand is torch's own way of answering, and none of its function's
-            answer = copied(answer)
-        return answer, (Y, given, chosen, [given[name] for name in names])
+        answer = forward(*given.values(), **chosen)
+        form = form_of(forward, backward, answer, given)
+        Y, cache = form.split(answer)
+        return from_tensors(Y), (form, given, chosen, Y, cache)
 
     def pull(dY: Any, remembered: Any) -> Any:
-        Y, given, chosen, leaves = remembered
+        form, *rest = remembered
         upstream = tuple(map(to_tensor, dY)) if isinstance(dY, tuple) else to_tensor(dY)
-        if backward is not None:
-            return from_tensors(backward(upstream, *arrange(given), **named_by(backward, chosen)))
+        return from_tensors(form.pull(upstream, *rest))
+
+    return Pair("with a backward", run, pull, differentiable, "torch", (forward, backward))
+
+
+def _by_autograd(forward: Any, arrange: Callable[[dict[str, Any]], list[Any]], differentiable: Names) -> Pair:
+    def run(operands: dict[str, Any], options: dict[str, Any]) -> tuple[Any, Any]:
+        given = {name: to_tensor(value) for name, value in operands.items()}
+        chosen = {name: to_tensor(value) for name, value in options.items()}
+        names = differentiable(operands)
+        given |= {name: given[name].requires_grad_() for name in names}
+        Y = forward(*arrange(given), **chosen)
+        # A view of an operand is torch's own way of answering, and none of its function's.
+        return copied(from_tensors(Y)), (Y, [given[name] for name in names])
+
+    def pull(dY: Any, remembered: Any) -> Any:
+        Y, leaves = remembered
+        upstream = tuple(map(to_tensor, dY)) if isinstance(dY, tuple) else to_tensor(dY)
         gradients = torch.autograd.grad(Y, leaves, upstream, retain_graph=True, materialize_grads=True)
         return copied(from_tensors(gradients))
 
-    return Pair("functional" if backward is not None else "autograd", run, pull, differentiable, "torch")
+    return Pair("autograd", run, pull, differentiable, "torch")
 
 
 def to_tensor(value: Any) -> Any:

@@ -17,13 +17,16 @@ from equivalence_tests.findings import Finding
 from equivalence_tests.implementations import one_line
 from equivalence_tests.laws_only.drawn import Drawn
 from equivalence_tests.laws_only.gradient_law import GradientLaw
-from equivalence_tests.laws_only.pair_laws import UNJUDGED, Verdict, adjoint
-from equivalence_tests.laws_only.pairs import Pair
-from equivalence_tests.laws_only.report import LawsReport, Row
+from equivalence_tests.laws_only.pair_laws import UNJUDGED, Verdict, adjoint, arises, reshaped
+from equivalence_tests.laws_only.pairs import Pair, one_thread
+from equivalence_tests.laws_only.report import GRADIENT, LawsReport, Row
 from equivalence_tests.laws_only.slopes import Slopes
-from equivalence_tests.laws_only.trials import Trial, cast
+from equivalence_tests.laws_only.survey import survey
+from equivalence_tests.laws_only.trials import Trial
 
-FIRST = ("shape of every gradient", "finite answers")  # without these there is nothing to compare
+DTYPE = "dtype out = dtype in"
+FINITE, ORIGIN = "finite answers", "where the first NaN or infinity arises"
+FIRST = ("shape of every gradient", FINITE)  # without these there is nothing to compare
 Law = Callable[[Trial], Verdict]
 
 
@@ -37,17 +40,19 @@ class Plan(NamedTuple):
     asked: list[tuple[str, Law]] = []  # noqa: RUF012 (never changed)
 
 
-def run(pair: Pair, draw: Callable[[int], Drawn], plan: Plan, of_the_op: list[Row]) -> LawsReport:
+def run(pair: Pair, draw: Callable[[int], Drawn], plan: Plan, of_the_op: Callable[[], list[Row]]) -> LawsReport:
     """Every law on every case. A law that is broken is not asked again, but for the gradients, whose factor may need it."""
     ledger, trials = Ledger(), []
-    dtypes, not_checked = _dtypes(pair, draw, plan.dtypes)
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
+    with one_thread(pair), warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
+        seen = survey(pair, draw, plan.dtypes)
+        if seen.any_dtype:
+            plan = plan._replace(laws={name: law for name, law in plan.laws.items() if name != DTYPE})
         steepest: dict[str, float] = {}
         for index in range(plan.cases):
             drawn, rng = draw(index), np.random.default_rng([plan.seed, index, 1])
-            dtype = dtypes[index // 2 % len(dtypes)]
-            trial = Trial(pair, dtype, drawn.operands, drawn.options, rng, sizes=drawn.sizes, steepest=steepest)
+            dtype = seen.dtypes[index // 2 % len(seen.dtypes)]
+            trial = Trial(seen.pair, dtype, drawn.operands, drawn.options, rng, sizes=drawn.sizes, steepest=steepest)
             ledger.ask("runs", partial(_begin, trial, drawn.upstream))
             if ledger.broken("runs"):
                 break
@@ -56,7 +61,8 @@ def run(pair: Pair, draw: Callable[[int], Drawn], plan: Plan, of_the_op: list[Ro
             trials.append(trial)
         for trial in trials:
             _hear(trial, ledger, plan)
-    return LawsReport((*ledger.rows(), *of_the_op), not_checked, ledger.witness)
+        rows = (*seen.rows, *ledger.rows(), *([] if seen.pair.absent else of_the_op()))
+    return LawsReport(rows, seen.not_checked, ledger.witness, seen.notes)
 
 
 def _begin(trial: Trial, upstream: tuple[Array, ...]) -> Verdict:
@@ -66,18 +72,29 @@ def _begin(trial: Trial, upstream: tuple[Array, ...]) -> Verdict:
 
 
 def _hear(trial: Trial, ledger: Ledger, plan: Plan) -> None:
-    """One trial. Where a shape is wrong nothing can be compared, and where there is a NaN neither."""
+    """One trial. A gradient of a wrong shape, or with a NaN in it, cannot be compared; the others can."""
+    ledger.expect(trial.names)
+    whole = True
     for name, law in plan.laws.items():
-        ledger.ask(name, partial(law, trial))
-        if name in FIRST and ledger.broken(name):
-            return
+        if name not in FIRST:
+            if whole:
+                ledger.ask(name, partial(law, trial))
+        elif not ledger.holds(name, law, trial):
+            whole = False
+    if len(trial.right.gradients) != len(trial.names) or not all(np.isfinite(y).all() for y in trial.right.outputs):
+        return
     slopes = Slopes(trial)
     ledger.witnesses[slopes.how] += 1
-    ledger.ask("adjoint identity", partial(adjoint, trial, slopes))
-    for name in trial.names:
-        ledger.hear_gradient(name, trial, slopes)
-    for name, law in plan.asked:
-        ledger.ask(name, partial(law, trial))
+    if whole:
+        ledger.ask("adjoint identity", partial(adjoint, trial, slopes))
+    for name, gradient in zip(trial.names, trial.right.gradients, strict=True):
+        if np.shape(gradient) == trial.operands[name].shape and gradient is not None and np.isfinite(gradient).all():
+            ledger.hear_gradient(name, trial, slopes)
+        elif hasattr(gradient, "dtype") and gradient.dtype.kind == "f":
+            ledger.support(f"shape of d{name}", partial(reshaped, trial, name, gradient))
+    if whole:
+        for name, law in plan.asked:
+            ledger.ask(name, partial(law, trial))
 
 
 @dataclass
@@ -108,10 +125,37 @@ class Ledger:
         if isinstance(verdict, Finding):
             self.found[name] = verdict
 
+    def expect(self, names: list[str]) -> None:
+        """A trial with these gradients is to be judged."""
+        for name in names:
+            row = f"{GRADIENT}{name}"
+            self.asked[row] = self.asked.get(row, 0) + 1
+            self.gradients.setdefault(name, GradientLaw(name))
+
+    def holds(self, name: str, law: Callable[[Trial], Verdict], trial: Trial) -> bool:
+        """Ask a law in this trial, whether it is broken already or not; where it is broken first, say in which line."""
+        known = self.found.pop(name, None)
+        self.ask(name, partial(law, trial))
+        kept = name not in self.found
+        if name == FINITE and not kept:
+            self.support(ORIGIN, partial(arises, trial))
+        if known is not None:
+            self.found[name] = known
+        return kept
+
+    def support(self, name: str, law: Callable[[], Finding | None]) -> None:
+        """Ask for more about what is broken already: a row only if something is found, once."""
+        if name in self.found:
+            return
+        try:
+            finding = law()
+        except Exception:  # it was told where it was asked first
+            return
+        if finding is not None:
+            self.asked[name], self.judged[name], self.found[name] = 1, 1, finding
+
     def hear_gradient(self, name: str, trial: Trial, slopes: Slopes) -> None:
-        row = f"gradient of {name}"
-        self.asked[row] = self.asked.get(row, 0) + 1
-        self.gradients.setdefault(name, GradientLaw(name)).hear(trial, slopes)
+        self.gradients[name].hear(trial, slopes)
 
     def broken(self, name: str) -> bool:
         return name in self.found
@@ -120,25 +164,9 @@ class Ledger:
         made = [
             Row(name, self.judged.get(name, 0), of, self.found.get(name))
             for name, of in self.asked.items()
-            if not name.startswith("gradient of ")
+            if not name.startswith(GRADIENT)
         ]
         for name, law in self.gradients.items():
-            row = f"gradient of {name}"
+            row = f"{GRADIENT}{name}"
             made.append(Row(row, law.judged, self.asked[row], law.finding()))
         return made
-
-
-def _dtypes(
-    pair: Pair, draw: Callable[[int], Drawn], dtypes: tuple[str, ...]
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The dtypes that the pair takes, and a line for each that it does not. Both if it takes neither: it will be told."""
-    takes, refused = [], []
-    for dtype in dtypes:
-        drawn = draw(0)
-        try:
-            pair.run(cast(drawn.operands, dtype), cast(drawn.options, dtype))
-            takes.append(dtype)
-        except BaseException as error:  # a candidate may raise anything
-            reraise_interrupt(error)
-            refused.append(f"{dtype}: it raises {one_line(error)}")
-    return (tuple(takes), tuple(refused)) if takes else (dtypes, ())

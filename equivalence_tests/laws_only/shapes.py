@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -19,10 +19,12 @@ from equivalence_tests.cases import Draws, leading, sizes_of, values_of
 
 @dataclass(frozen=True)
 class Shapes:
-    """What the line says: the axes of every operand, and for integers the letter below which they stay."""
+    """What the line says: the axes of every operand, and for integers the letter below which they stay. `fixed` are sizes
+    that are not drawn."""
 
     axes: dict[str, tuple[str, ...]]
     below: dict[str, str]
+    fixed: dict[str, int] = field(default_factory=dict)
 
     @property
     def letters(self) -> list[str]:
@@ -38,7 +40,7 @@ class Shapes:
         """Operands and the sizes they were drawn with; `varied` gives rows of very different magnitude."""
         names = ["B", "A"] if self.batched else []
         names = [name + "_" * (name in self.letters) for name in names]  # a letter of the user's own stays his
-        sizes = sizes_of(draws, " ".join([*self.letters, *names]))
+        sizes = self._sizes(draws, [*self.letters, *names])
         if lead is None:
             lead = leading(draws, sizes, " ".join(names))
         operands: dict[str, Array] = {}
@@ -60,6 +62,19 @@ class Shapes:
             {"leading": int(np.prod(lead))} if self.batched else {}
         )
 
+    def _sizes(self, draws: Draws, names: list[str]) -> Sizes:
+        """A size for every name. One that is drawn is none of those that are fixed: equal sizes hide a swapped axis."""
+        if not names:
+            return {}
+        numbers = {int(axis) for axes in self.axes.values() for axis in axes if axis.isdecimal()}
+        taken = {size for size in {*self.fixed.values(), *numbers} if size > 1}
+        sizes = sizes_of(draws, " ".join(names))
+        square = len(set(sizes.values())) == 1
+        for name, size in sizes.items():
+            if size in taken and not square:
+                sizes[name] = draws.choice([n for n in range(2, 24) if n not in taken and n not in sizes.values()])
+        return sizes | self.fixed
+
 
 Sizes = dict[str, int]
 
@@ -68,8 +83,8 @@ def size_of(axis: str, sizes: Sizes) -> int:
     return int(axis) if axis.isdecimal() else sizes[axis]
 
 
-def read(line: str) -> Shapes:
-    """The line, read. ValueError, one line, that says what is wrong with it and shows what is expected."""
+def read(line: str, fixed: Sizes | None = None) -> Shapes:
+    """The line, read, with sizes that are not drawn. ValueError, one line: what is wrong with it and what is expected."""
     axes: dict[str, tuple[str, ...]] = {}
     below: dict[str, str] = {}
     for part in filter(None, (part.strip() for part in line.split(";"))):
@@ -93,13 +108,20 @@ def read(line: str) -> Shapes:
         raise ValueError("shapes: nothing came, expected 'X: ... n d; W: k d'")
     if axes.keys() == below.keys():
         raise ValueError("shapes: only integers came, expected an operand that has a gradient")
-    return Shapes(axes, below)
+    shapes = Shapes(axes, below, fixed or {})
+    for letter in shapes.fixed:
+        if letter not in shapes.letters:
+            raise ValueError(f"sizes: {letter!r} is no letter of the shapes, {nearest_letter(letter, shapes)}")
+    return shapes
 
 
 def letter_of(name: str, shapes: Shapes) -> str:
     """A letter of the line. ValueError with the nearest one if it is not there."""
     if name in shapes.letters:
         return name
+    raise ValueError(f"laws: {name!r} is no letter of the shapes, {nearest_letter(name, shapes)}")
+
+
+def nearest_letter(name: str, shapes: Shapes) -> str:
     close = difflib.get_close_matches(name, shapes.letters, n=1, cutoff=0.0)
-    said = f"did you mean {close[0]!r}?" if close else "there is no letter in it"
-    raise ValueError(f"laws: {name!r} is no letter of the shapes, {said}")
+    return f"did you mean {close[0]!r}?" if close else "there is no letter in it"

@@ -1,24 +1,31 @@
 """What the gradients of a pair should be, from its forward alone: complex steps where it lets them through, else
-central differences in the highest precision that it takes.
+central differences in the highest precision that it keeps.
+
+A complex step is used only where it can be trusted: the outputs are complex and finite, their real parts are those of the
+forward, and along a dense random direction the step and the differences agree. A forward may raise for complex numbers,
+drop imaginary parts, take another branch, or multiply -inf by a complex zero, which is NaN.
 """
 
 from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from equivalence_tests.arithmetic import ORACLE, PRECISIONS, Array
+from equivalence_tests.arithmetic import ORACLE, ORACLE_UNIT, PRECISIONS, Array
 from equivalence_tests.laws_only.differences import LEVELS, NONE, STEP, Slope, central, noise
 from equivalence_tests.laws_only.jitter import jittering, jitters
-from equivalence_tests.laws_only.trials import SAMPLES, TIMES, Trial, cast
+from equivalence_tests.laws_only.trials import SAMPLES, TIMES, Trial, cast, largest
 
 START = 0.25  # of an operand's scale
 PATIENCE = 10  # levels beyond the best one, where nothing is suspected: steps a thousand times as short
+UNITS = {"longdouble": ORACLE_UNIT} | {name: PRECISIONS[name].unit for name in ("float64", "float32")}
+WIDE = 1e-5  # steps that are longer than the spacing of float32, and short for any function
 Direction = dict[str, Array]
 
 
@@ -31,14 +38,31 @@ class Slopes:
     dtype: str = field(init=False)  # of central differences
 
     def __post_init__(self) -> None:
-        self.dtype = "float64" if self._runs("float64") else self.trial.dtype
+        higher = (dtype for dtype in ("longdouble", "float64") if self._keeps(dtype))
+        self.dtype = next(higher, self.trial.dtype)
         self.how = "central differences"
         if not self._lets_complex():
             return
         direction = self.random_direction()
-        self.how = "complex steps"
-        if not self._agree(self._complex(direction), self._central(direction, PATIENCE)):
-            self.how = "central differences"
+        step, quotient = self._complex(direction), self._central(direction, PATIENCE)
+        if math.isfinite(step.bound) and self._agree(step, quotient):
+            self.how = "complex steps"
+
+    def of_upstream(self, upstream: tuple[Array, ...]) -> Slopes:
+        """The slopes of <u, f> for another u, by the same witness."""
+        other = copy(self)
+        vars(other).pop("_noise", None)
+        other.trial = replace(self.trial, upstream=upstream)
+        return other
+
+    @cached_property
+    def unit(self) -> float:
+        """The unit of roundoff of what the forward gives: that of float32 if it rounds to that format inside."""
+        moved = {n: X * (1.0 + 1e-9) if n in self.trial.names else X for n, X in self.trial.operands.items()}
+        found = [np.asarray(y) for y in self._outputs(cast(moved, self.dtype), self.dtype)]
+        with np.errstate(all="ignore"):
+            single = all(np.array_equal(y, y.astype(np.float32), equal_nan=True) for y in found)
+        return UNITS["float32"] if single else UNITS[self.dtype]
 
     @cached_property
     def scales(self) -> dict[str, float]:
@@ -57,7 +81,11 @@ class Slopes:
 
     def along(self, direction: Direction) -> Slope:
         """The slope and the rounding of this one sum; the forward's own rounding is as that of the backward."""
-        return self._complex(direction) if self.how == "complex steps" else self._central(direction, PATIENCE)
+        if self.how == "complex steps":
+            step = self._complex(direction)
+            if math.isfinite(step.bound):
+                return step
+        return self._central(direction, PATIENCE)
 
     def closer(self, direction: Direction) -> Slope:
         """The same with all that is known about its error, for a direction in which the backward seems to be wrong.
@@ -98,21 +126,35 @@ class Slopes:
         """No contradiction; where there is no slope nothing is contradicted."""
         return not abs(one.value - other.value) > 2.0 * (one.bound + other.bound)
 
-    def _runs(self, dtype: str) -> bool:
+    def _keeps(self, dtype: str) -> bool:
+        """Whether the forward computes in the dtype and gives the same numbers in it, but for rounding."""
         try:
-            self._outputs(cast(self.trial.operands, dtype), dtype)
+            outputs = self._outputs(cast(self.trial.operands, dtype), dtype)
         except Exception:
             return False
+        if dtype == "longdouble" and any(getattr(y, "dtype", None) != ORACLE for y in outputs):
+            return False
+        return self._same(outputs)
+
+    def _same(self, outputs: tuple[Any, ...]) -> bool:
+        """Whether these are the outputs that are judged, but for rounding."""
+        right, room = self.trial.right.outputs, self.trial.allowed[0]
+        for y, x, most in zip(outputs, right, room, strict=True):
+            if np.shape(y) != np.shape(x):
+                return False
+            with np.errstate(all="ignore"):
+                gap = np.abs(np.asarray(np.real(y), ORACLE) - np.asarray(x, ORACLE))
+            if largest(gap[np.isfinite(np.asarray(x))]) > TIMES * most:
+                return False
         return True
 
     def _lets_complex(self) -> bool:
         """Whether complex operands come out as complex outputs of the same real parts, and nothing is cast away."""
         try:
             outputs = self._outputs(cast(self.trial.operands, np.complex128), np.complex128)
-            real = self._outputs(cast(self.trial.operands, self.dtype), self.dtype)
         except Exception:
             return False
-        return all(np.iscomplexobj(y) and np.shape(y) == np.shape(x) for y, x in zip(outputs, real, strict=True))
+        return all(map(np.iscomplexobj, outputs)) and self._same(outputs)
 
     def _outputs(self, operands: dict[str, Any], dtype: Any) -> tuple[Any, ...]:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
@@ -155,13 +197,16 @@ class Slopes:
     @cached_property
     def _noise(self) -> float:
         """Of L near the operands: as its values show it, or as jitter does (where L is flat its values show none)."""
-        unit = PRECISIONS[self.dtype].unit
+        unit = UNITS[self.dtype]
         direction = self.random_direction()
-        powers = (
-            2.0 / 3.0,
-            1.0 / 2.0,
-        )  # some hundred units of roundoff; and wider, where a function is made of small steps
-        heard = max(noise(lambda t: self._against_upstream(direction, t), unit**p, unit) for p in powers)
+
+        def along(t: float) -> Any:
+            return self._against_upstream(direction, t)
+
+        # Some hundred units of roundoff; and wider, where a function is made of small steps.
+        heard = max(noise(along, unit**power, unit) for power in (2.0 / 3.0, 1.0 / 2.0))
+        if self.unit > unit:
+            heard = max(heard, noise(along, WIDE, self.unit, lowest=5))
         if self.trial.pair.framework != "numpy":
             return heard
         at = self._against_upstream(direction, 0.0)

@@ -23,7 +23,7 @@ import numpy as np
 
 from equivalence_tests.arithmetic import ORACLE, PRECISIONS, Array, Precision, round_to
 from equivalence_tests.laws_only.jitter import jittering, jitters
-from equivalence_tests.laws_only.pairs import Pair, as_tuple
+from equivalence_tests.laws_only.pairs import Pair, as_tuple, found_in
 
 SAMPLES = 6  # runs on moved operands
 TIMES = 8.0  # the largest of so few moves may be small by chance
@@ -86,9 +86,15 @@ class Trial:
     def precision(self) -> Precision:
         return PRECISIONS[self.dtype]
 
+    @property
+    def letters(self) -> dict[str, float]:
+        """The sizes, integers, and the options that are numbers, as floats."""
+        numbers = {name: float(v) for name, v in self.options.items() if isinstance(v, float | np.floating)}
+        return {**self.sizes, **numbers}
+
     @cached_property
     def names(self) -> list[str]:
-        return self.pair.differentiable(self.operands)
+        return [name for name in self.pair.differentiable(self.operands) if name not in self.pair.absent]
 
     def begin(self, upstream: tuple[Array, ...] = ()) -> None:
         """Round the operands, run the forward once, and draw a dense upstream gradient of its shape where none is given."""
@@ -124,7 +130,19 @@ class Trial:
         given = cast(self.operands, self.dtype) if operands is None else operands
         Y, remembered = self.pair.run(given, self.options_in(self.dtype))
         gradients = self.pair.pull(self.as_upstream(self.upstream if upstream is None else upstream), remembered)
-        return Answer(kept(Y if isinstance(Y, tuple) else (Y,)), kept(as_tuple(gradients)))
+        return Answer(kept(Y if isinstance(Y, tuple) else (Y,)), kept(self.aligned(gradients)))
+
+    def aligned(self, gradients: Any) -> tuple[Any, ...]:
+        """The gradients that came, in the order of their operands, without those that are known to be absent."""
+        if isinstance(gradients, dict):
+            found = [found_in(gradients, name) for name in self.names]
+            others = len(gradients) - sum(each is not None for each in found)
+            return (*found, *[None] * others)
+        came = as_tuple(gradients)
+        names = self.pair.differentiable(self.operands)
+        if self.pair.absent and len(came) == len(names):
+            return tuple(each for name, each in zip(names, came, strict=True) if name not in self.pair.absent)
+        return came
 
     def moved(self, times: float = 2.0) -> dict[str, Any]:
         """Operands of the dtype, each element up or down by up to `times` units of roundoff."""

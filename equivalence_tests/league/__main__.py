@@ -14,6 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from equivalence_tests.flags import Parser
 from equivalence_tests.league.report import as_json, report
 from equivalence_tests.league.standings import check_op, run
+from equivalence_tests.origin import origin
 
 
 @contextmanager
@@ -55,7 +56,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         standings = run(None if arguments.op is None else [arguments.op], progress)
     report(standings, Console(highlight=False))
     if arguments.json is not None:
-        arguments.json.write_text(json.dumps(as_json(standings), indent=1) + "\n", encoding="utf-8")
+        command = [parser.prog, *(sys.argv[1:] if argv is None else argv)]
+        told = {"origin": origin(command, seed=0), "policies": as_json(standings)}
+        arguments.json.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
     if arguments.plot is not None:
         from equivalence_tests.league.picture import league_picture  # matplotlib takes half a second to come
 

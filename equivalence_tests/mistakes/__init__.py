@@ -4,7 +4,8 @@ MISTAKES are of the ops of the table, PART_MISTAKES of the parts around them. Ea
 really have written it, with one wrong line; most were seen in public code. Ids such as SMX-03b name a public report, whose
 right values stand in tests/test_cases.py; the rest are numbered, M... in one series and others by subject: S softmax, N
 layer norm, A attention, B its backward, P its stages, H heads, C cross-entropy, E embedding, W linear, D dropout,
-F activations, R rnn, L language models; T text, O optimizer, G sampler and generation, K checkpoints, V cache, Q training.
+F activations, R rnn, L language models, Z of several ops; T text, O optimizer, G sampler and generation, K checkpoints,
+V cache, Q training.
 
 Left out: M167 and M168 (there is no beam search). M080, targets shifted twice, needs no data set: it is a loss that
 shifts. Of the reports left out: LNM-09 and BRD-04 (accumulation: ops are pure), SMX-08 and DTY-03 (half precision), XEN-09
@@ -46,6 +47,7 @@ from equivalence_tests.mistakes import (
     layer_norm,
     linear,
     optimizer,
+    public_code,
     reading,
     rnn,
     sampling,
@@ -72,6 +74,7 @@ _SUBJECTS = (
     rnn,
     gpt,
     language_models,
+    public_code,
 )
 _PARTS = (
     text,

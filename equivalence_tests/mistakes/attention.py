@@ -103,6 +103,14 @@ def attention_with(weights: Weights = _weights, mix: Mix = _mix) -> Callable[...
     return attention
 
 
+def maximum_from_a_number(Q: Array, K: Array, o: Options) -> Any:
+    S = _scores(Q, K, o)
+    S = _filled(S, _allowed(S, o))
+    E = np.exp(S - np.maximum(S.max(-1, keepdims=True), -10000.0))  # wrong: the search starts at a finite number
+    total = E.sum(-1, keepdims=True)
+    return E / np.where(total == 0, E.dtype.type(1), total)
+
+
 # Scale
 
 
@@ -540,7 +548,7 @@ MISTAKES = (
     ),
     _of(
         "M023",
-        "Masked scores become the smallest finite number.",
+        "Masked scores become a finite number, not -inf.",
         "no empty row",
         "an empty row: it looks everywhere",
         fill_smallest,
@@ -664,6 +672,13 @@ MISTAKES = (
     ),
     _of("A17", "Kept links are made to sum to 1.", "nothing dropped", "any dropped link", mix=dropout_renormalised),
     _of("A18", "Links are dropped before the softmax.", "nothing dropped", "any dropped link", dropout_before_softmax),
+    _of(
+        "A20",
+        "The search for a row's maximum starts at -10000.",
+        "rows with a score above that",
+        "a bias of -1e9 on a whole row",
+        maximum_from_a_number,
+    ),
     _of("A19", "The context is dropped instead of A.", "no dropout", "any dropped link", mix=dropout_on_context),
     _of("BRD-02", "Axes of size 1 are squeezed away.", "no axis of size 1", "one query", mix=axes_of_one_lost),
     _of(
@@ -735,6 +750,7 @@ LABELS = {
     "A17": "A * Z: term",
     "A18": "A * Z, keep, masked: operand, term",
     "A19": "A * Z, C, keep: operand",
+    "A20": "A: precision, special",
     "BRD-02": "C: shape, special",
     "M095b": "Omega: axis, operand",
     "POS-06": "mask, bias: special, shape",

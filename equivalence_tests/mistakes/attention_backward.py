@@ -198,6 +198,38 @@ def empty_row_recomputed(dC: Array, cache: Any) -> Any:
     return _from_dS(_dS(dC, right), dC, right)
 
 
+def remembers_unmasked(
+    Q: Array,
+    K: Array,
+    V: Array,
+    *,
+    mask: Array | None = None,
+    bias: Array | None = None,
+    causal: bool = False,
+    query_offset: int = 0,
+    scale: float | None = None,
+    keep: Array | None = None,
+    p: float = 0.0,
+) -> Any:
+    """Right, and remembers the scores before the mask, what the mask allows, and each row's maximum and sum."""
+    factor = 1.0 / math.sqrt(Q.shape[-1]) if scale is None else scale
+    o = Options(mask, bias, causal, query_offset, factor, keep, p, scale)
+    scores = _scores(Q, K, o)
+    allowed = _allowed(scores, o)
+    S = _filled(scores, allowed)
+    top = np.where(allowed.any(-1, keepdims=True), S.max(-1, keepdims=True), S.dtype.type(0))
+    total = np.maximum(np.exp(S - top).sum(-1, keepdims=True), np.finfo(S.dtype).tiny)
+    rest = AttentionCache(Q, K, V, S, factor, keep, p)
+    return _mix(_guarded(S), V, o), (scores, allowed, top, total, rest)
+
+
+def masked_by_a_product(dC: Array, cache: Any) -> Any:
+    scores, allowed, top, total, rest = cache
+    A = np.exp(scores - top) * allowed / total  # wrong: infinity times 0 where a masked score is far above its row's
+    right = rest._replace(A=A)
+    return _from_dS(_dS(dC, right), dC, right)
+
+
 def recomputed_without_maximum(dC: Array, cache: Any) -> Any:
     S, _, rest = cache
     E = np.exp(S)  # wrong: overflows, though the forward did not
@@ -290,6 +322,14 @@ MISTAKES = (
         recomputed_without_maximum,
         remembers_logarithm,
     ),
+    _of(
+        "B20",
+        "A is recomputed and masked by a product.",
+        "masked scores near those that may be seen",
+        "a masked score 709 above its row's log-sum-exp (88 in float32): NaN",
+        masked_by_a_product,
+        remembers_unmasked,
+    ),
 )
 
 # Where a careful reader of the sentence and the code would place each: "stages: kinds".
@@ -319,4 +359,5 @@ LABELS = {
     "B17": "dV: accumulation, axis",
     "B18": "A: special",
     "B19": "A: precision, term",
+    "B20": "A, masked, mask: special, precision",
 }

@@ -55,6 +55,18 @@ def maximum_of_everything(logits: Array) -> Any:
     return D - np.log(np.exp(D).sum(-1, keepdims=True))
 
 
+def maximum_from_a_number(logits: Array) -> Any:
+    D = logits - np.maximum(logits.max(-1, keepdims=True), -10000.0)  # wrong: the search starts at a finite number
+    return D - np.log(np.exp(D).sum(-1, keepdims=True))
+
+
+def onehot_times_logarithm(logits: Array, targets: Array, ignore_index: int | None = None) -> Any:
+    _, (log_P, rows, counted, M) = reference.cross_entropy(logits, targets, ignore_index)
+    onehot = (rows == np.arange(log_P.shape[-1])) & counted[..., None]
+    loss = -(onehot * log_P).sum() / M  # wrong: 0 times the -inf of a class that is ruled out
+    return log_P.dtype.type(loss), (log_P, rows, counted, M)
+
+
 def no_shift(logits: Array) -> Any:
     return logits - np.log(np.exp(logits).sum(-1, keepdims=True))  # wrong: exp overflows
 
@@ -251,6 +263,20 @@ MISTAKES = (
         "rows far apart",
         cross_entropy_with(maximum_of_everything),
     ),
+    _of(
+        "C18",
+        "The search for the maximum starts at -10000.",
+        "rows with a logit above that",
+        "a row below it: the logarithm of 0",
+        cross_entropy_with(maximum_from_a_number),
+    ),
+    _of(
+        "C19",
+        "The one-hot target is multiplied by log P.",
+        "finite logits",
+        "a logit of -inf at another class: NaN",
+        onehot_times_logarithm,
+    ),
     _of("C03", "No maximum is subtracted.", "small logits", "logits of 1000", cross_entropy_with(no_shift)),
     _of("C04", "The logarithm is to base 2.", "one class", "two classes", cross_entropy_with(bits)),
     _of(
@@ -382,4 +408,6 @@ LABELS = {
     "C15": "dlogits: axis, term",
     "C16": "dlogits: term",
     "C17": "backward: conduct",
+    "C18": "log P: precision, special",
+    "C19": "loss: special, term",
 }

@@ -28,8 +28,13 @@ def _options(t: int) -> dict[str, Any]:
     return {"causal": True, "query_offset": t}
 
 
+def _so_far(ids: Array, config: GPTConfig, past: Any) -> int:
+    like = past[0][0] if isinstance(past, tuple) and past and isinstance(past[0], tuple) else None
+    return tokens_so_far(ids, config, past, like)
+
+
 def gpt_step_with(
-    count: Callable[..., int] = tokens_so_far,
+    count: Callable[..., int] = _so_far,
     place: Callable[[int, int, int], Any] = lambda t, n, window: slice(t, t + n),
     options: Callable[[int], dict[str, Any]] = _options,
     append: Callable[[Array, Array], Array] = _append,

@@ -41,6 +41,13 @@ def no_shift(X: Array, axis: int = -1) -> Any:
     return A, (A, axis)
 
 
+def maximum_from_a_number(X: Array, axis: int = -1) -> Any:
+    top = np.maximum(X.max(axis, keepdims=True), -999999.0)  # wrong: the search starts at a finite number
+    E = np.exp(X - top)
+    A = E / E.sum(axis, keepdims=True)
+    return A, (A, axis)
+
+
 def clipped(X: Array, axis: int = -1) -> Any:
     E = np.exp(np.clip(X, -80.0, 80.0))  # wrong: a clip is no shift
     A = E / E.sum(axis, keepdims=True)
@@ -132,6 +139,12 @@ def log_sum_without_shift(X: Array, axis: int = -1) -> Any:
     return Y, (Y, axis)
 
 
+def log_maximum_from_a_number(X: Array, axis: int = -1) -> Any:
+    D = X - np.maximum(X.max(axis, keepdims=True), -10000.0)  # wrong: the search starts at a finite number
+    Y = D - np.log(np.exp(D).sum(axis, keepdims=True))
+    return Y, (Y, axis)
+
+
 def maximum_forgotten(X: Array, axis: int = -1) -> Any:
     top = X.max(axis, keepdims=True)
     Y = X - np.log(np.exp(X - top).sum(axis, keepdims=True))  # wrong: the maximum is not added back
@@ -194,6 +207,14 @@ MISTAKES = (
         forward=denominator_padded,
     ),
     Mistake("S02", "softmax", "No maximum is subtracted.", "small inputs", "inputs of 1000", forward=no_shift),
+    Mistake(
+        "S16",
+        "softmax",
+        "The search for the maximum starts at -999999.",
+        "rows with an element above that",
+        "a row below it: 0/0",
+        forward=maximum_from_a_number,
+    ),
     Mistake(
         "S03",
         "softmax",
@@ -321,6 +342,14 @@ MISTAKES = (
         forward=log_sum_without_shift,
     ),
     Mistake(
+        "S17",
+        "log_softmax",
+        "The search for the maximum starts at -10000.",
+        "rows with an element above that",
+        "a row below it: the logarithm of 0",
+        forward=log_maximum_from_a_number,
+    ),
+    Mistake(
         "S11",
         "log_softmax",
         "The maximum leaves the log-sum-exp and does not come back.",
@@ -390,4 +419,6 @@ LABELS = {
     "S13": "sum(dY), dX: term",
     "S14": "sum(dY): axis, accumulation",
     "S15": "dX, sum(dY): term",
+    "S16": "X - max: precision, special",
+    "S17": "X - max: precision, special",
 }

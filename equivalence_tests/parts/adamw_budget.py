@@ -48,8 +48,11 @@ class Moments(NamedTuple):
 
 
 @cache
-def training(dtype: str, seed: int = 0) -> Training:
-    """Gradients that change, many of them tiny or 0: a row is never met, a tensor now and then, a step sees nothing."""
+def training(dtype: str, seed: int = 0, steady: bool = False) -> Training:
+    """Gradients that change, many of them tiny or 0: a row is never met, a tensor now and then, a step sees nothing.
+
+    The rate changes as well, unless it is to be `steady`.
+    """
     rng = np.random.default_rng([seed, 113])
 
     def numbers(shape: tuple[int, ...]) -> Array:
@@ -64,7 +67,8 @@ def training(dtype: str, seed: int = 0) -> Training:
 
     params = {name: numbers(shape) for name, shape in SHAPES.items()}
     grads = [{name: gradient(shape) for name, shape in SHAPES.items()} for _ in range(STEPS)]
-    return Training(params, grads, [1e-2 * float(rng.uniform(0.1, 1.0)) for _ in range(STEPS)])
+    rates = [1e-2 * float(rng.uniform(0.1, 1.0)) for _ in range(STEPS)]
+    return Training(params, grads, rates[:1] * STEPS if steady else rates)
 
 
 def _run(
@@ -95,9 +99,9 @@ def _run(
 
 
 @cache
-def truth(dtype: str, settings: Settings) -> dict[str, tuple[Moments, Moments]]:
+def truth(dtype: str, settings: Settings, steady: bool = False) -> dict[str, tuple[Moments, Moments]]:
     """Of every tensor: the exact values, and the budget of each."""
-    start, grads, rates = training(dtype)
+    start, grads, rates = training(dtype, steady=steady)
     unit, tiny = PRECISIONS[dtype].unit, PRECISIONS[dtype].tiny
     step = max(unit, SMALLEST_STEP)
     rng = np.random.default_rng(5)

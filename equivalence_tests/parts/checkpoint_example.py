@@ -27,6 +27,8 @@ def example(dtype: str = "float64", steps: int = 3, seed: int = 0) -> Checkpoint
         "scalar": np.asarray(0.1, dtype),
         "none": np.zeros((0, 2), dtype),
         "columns": rng.standard_normal((4, 6)).astype(dtype).T[::2],
+        "square": rng.standard_normal((4, 4)).astype(dtype),  # transposed, its shape would be the same
+        "square columns": np.asfortranarray(rng.standard_normal((3, 3)).astype(dtype)),
     }
     state: dict[str, Any] = {}
     if steps:

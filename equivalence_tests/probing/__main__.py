@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
-import io
 import json
 import sys
 
 from rich.console import Console
 from rich.table import Table
 
-from equivalence_tests.loading import load_function
-from equivalence_tests.probing import PROBES, Convention, probe
+from equivalence_tests.check_process import run_worker
+from equivalence_tests.checking import no_watch
+from equivalence_tests.flags import seconds
+from equivalence_tests.probing import PROBES, Convention
 from equivalence_tests.probing.sentences import LANGUAGES
+from equivalence_tests.process import Ended
+
+WORKER = "equivalence_tests.probing.worker"
+LIMIT = 60.0
 
 HEADINGS = {"en": ("convention", "answer"), "es": ("convención", "respuesta")}
 SUMMARY = {
@@ -25,16 +29,22 @@ SUMMARY = {
 def main(argv: list[str] | None = None) -> int:
     """0 when the conventions were asked for and printed, 2 when nothing could be judged."""
     options = parser().parse_args(argv)
+    request = {"function": options.function, "like": options.like}
     try:
-        with contextlib.redirect_stdout(io.StringIO()):  # what the file prints when it is imported
-            function = load_function(options.function)
-        found = probe(function, options.like)
-    except ValueError as error:
-        print(f"gemelos probe: {error}", file=sys.stderr)
+        message, _ = run_worker(request, options.time_limit, no_watch, WORKER)
+    except Ended as ended:
+        message = {"error": f"{options.function}: {ended.finding.say(options.lang)}"}
+    except KeyboardInterrupt:
+        print("\ngemelos probe: stopped", file=sys.stderr)
+        return 130
+    if "error" in message:
+        print(f"gemelos probe: {message['error']}", file=sys.stderr)
         return 2
     if options.json:
-        print(json.dumps({"function": options.function, "conventions": [each.as_json() for each in found]}, indent=1))
+        print(json.dumps({"function": options.function, "conventions": message["conventions"]}, indent=1))
     else:
+        told = ("name", "answer", "given", "got", "numbers")
+        found = [Convention(**{name: each[name] for name in told}) for each in message["conventions"]]
         show(options.function, found, options.lang, Console())
     return 0
 
@@ -52,6 +62,9 @@ def parser() -> argparse.ArgumentParser:
     )
     found.add_argument("--like", metavar="OP", help=f"what it is like (by default guessed): {', '.join(PROBES)}")
     found.add_argument("--lang", choices=LANGUAGES, default="en", help="the language of the answers (en)")
+    found.add_argument(
+        "--time-limit", type=seconds, default=LIMIT, metavar="S", help="of the whole probe (default: %(default)s s)"
+    )
     found.add_argument("--json", action="store_true", help="print JSON")
     return found
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from equivalence_tests.aliases import ALIASES, DEFAULTS
 from equivalence_tests.arithmetic import Array
 from equivalence_tests.checks import reraise_interrupt
 from equivalence_tests.implementations import one_line
@@ -118,7 +119,7 @@ class Subject:
             given.setdefault(self.names["deterministic"], not training)
         positional: list[Any] = []
         keywords: dict[str, Any] = {}
-        known = set(self.names.values())
+        known = {parameter: name for name, parameter in self.names.items()}
         for name, parameter in self.parameters.items():
             required = parameter.default is parameter.empty
             if parameter.kind is parameter.VAR_POSITIONAL:
@@ -127,9 +128,10 @@ class Subject:
                 keywords |= given
                 given = {}
             elif name in given or required:
-                if name not in given and name not in known and name != "module":
+                option = known.get(name, ALIASES.get(name, name))
+                if name not in given and name not in known and name != "module" and option not in DEFAULTS:
                     raise Refused(f"its parameter {name!r} is not known here")
-                value = given.pop(name, _stand_in(training) if name == "module" else None)
+                value = given.pop(name, _stand_in(training) if name == "module" else DEFAULTS.get(option))
                 if parameter.kind is parameter.POSITIONAL_ONLY:
                     positional.append(value)
                 else:
@@ -184,7 +186,8 @@ def _bound(
             names[name] = known[0]
             del free[known[0]]
     for name in operands:
-        left = [each for each, parameter in free.items() if parameter.default is parameter.empty]
+        required = [each for each, parameter in free.items() if parameter.default is parameter.empty]
+        left = [each for each in required if ALIASES.get(each, each) not in DEFAULTS]
         if name not in names and left:
             names[name] = left[0]
             del free[left[0]]

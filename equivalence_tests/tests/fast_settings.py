@@ -55,7 +55,7 @@ def blas_threads() -> list[int]:
 
 
 def as_implementation(module: Any) -> Implementation:
-    return Implementation("fast", module, True, DTYPES)
+    return Implementation("fast", module, True, DTYPES, ordinary=True)
 
 
 def fused(module: Any) -> Implementation:
@@ -74,7 +74,8 @@ def fused(module: Any) -> Implementation:
 
         return {op: forward, f"{op}_backward": backward}
 
-    return Implementation("fused", SimpleNamespace(**pair("gpt_loss"), **pair("generative_rnn_loss")), True, DTYPES)
+    pairs = SimpleNamespace(**pair("gpt_loss"), **pair("generative_rnn_loss"))
+    return Implementation("fused", pairs, True, DTYPES, ordinary=True)
 
 
 def first_fault(implementation: Implementation, op: str, conducted: bool = True) -> str:

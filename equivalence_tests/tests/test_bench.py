@@ -7,13 +7,14 @@ import subprocess
 import sys
 from dataclasses import fields
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
 from benchmarks import judge, machine, memory, session, shares, torch_contestants, verdict
-from benchmarks.__main__ import main
+from benchmarks.__main__ import _of_its_own, main
 from benchmarks.contestants import prepare
 from benchmarks.counting import flops_of
 from benchmarks.inputs import inputs_of, sizes_of
@@ -151,6 +152,15 @@ def test_a_wrong_kernel_ends_the_command_with_1_and_a_file_is_reported_again(tmp
     assert {row.status for row in read(tmp_path / "results.json").rows if "bench_ones" in row.contestant} >= {"wrong"}
     assert main(["report", str(tmp_path / "results.json"), "--out", str(tmp_path / "again")]) == 0
     assert (tmp_path / "again" / "report.md").read_bytes() == (tmp_path / "report.md").read_bytes()
+
+
+@pytest.mark.parametrize(("status", "code"), [("ok", 0), ("interrupted", 0), ("failed", 1), ("out of memory", 1)])
+def test_an_added_contestant_that_failed_is_told_by_the_exit_status(status, code, capsys):
+    rows = [Row("attention", "attention", "forward", {}, "float32", name, status=status) for name in ("mine", "other")]
+    results = SimpleNamespace(rows=rows)
+    assert _of_its_own(results, "mine") == code
+    assert ("mine was not timed" in capsys.readouterr().out) == bool(code)
+    assert _of_its_own(results, None) == 0
 
 
 @pytest.mark.parametrize(
@@ -429,7 +439,7 @@ def test_gpu_rows_stand_where_there_is_no_gpu(here, monkeypatch):
             "--like: 'atention' is not in the table, did you mean 'attention'?",
         ),
         (["--add", "nowhere/mine.py:f", "--like", "attention"], "there is no file nowhere/mine.py"),
-        (["--seconds", "0"], "--seconds: 0.0 came, expected more than 0"),
+        (["--seconds", "0"], "--seconds: 0 came, expected seconds above 0"),
         (["--threads", "0"], "--threads: 0 came, expected more than 0"),
         (["recurrence", "--sizes", "1,2,8,4"], "recurrence: nothing to time there with these flags"),
         (["--quick", "--full"], "argument --full: not allowed with argument --quick (see gemelos bench --help)"),

@@ -5,13 +5,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from equivalence_tests import variants
+from equivalence_tests import row_budgets, variants
 from equivalence_tests.arithmetic import ORACLE, PRECISIONS, RUNS, Bounded, Perturbed, round_to
 from equivalence_tests.cases import Case
 from equivalence_tests.checks import agreement, draw_case
 from equivalence_tests.implementations import Tensor, load, run
 from equivalence_tests.judge import judge_tensor
 from equivalence_tests.ops import OPS
+from equivalence_tests.stages import AS_IT_IS, STORED
 
 SINGLE, DOUBLE = PRECISIONS["float32"], PRECISIONS["float64"]
 
@@ -170,6 +171,51 @@ def test_a_long_sum_over_a_batch(implementation):
         upstream = {"dH": rng.standard_normal((10, 6, 5, 7)), "dh_last": rng.standard_normal((10, 6, 7))}
         for dtype in implementation.dtypes:
             assert verdicts("rnn", implementation.name, operands, upstream, dtype) == {}
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    fill=st.sampled_from([-1e4, -1e7, -1e9, -3e38]),
+    dtype=st.sampled_from(["float64", "float32"]),
+    first=st.booleans(),
+)
+def test_a_huge_bias_has_two_right_answers_and_no_others(seed, fill, dtype, first):
+    """Rounded after the bias is added, or differences first: both are within the budget, a weight of 1 for all is not."""
+    rng = np.random.default_rng(seed)
+    Q, K = rng.standard_normal((2, 3, 4))
+    bias = np.full((3, 3), fill)
+    V, dC = np.eye(3), rng.standard_normal((3, 3))
+    case = Case({"Q": Q, "K": K, "V": V}, {"bias": bias, "scale": 1.0}, {"dC": dC}).rounded(PRECISIONS[dtype])
+    exact = OPS["attention"].exact(case, PRECISIONS[dtype])["C"]
+    q, k, b = (x.astype(dtype) for x in (case.operands["Q"], case.operands["K"], case.options["bias"]))
+    S = q @ k.T if first else q @ k.T + b
+    E = np.exp(S - S.max(-1, keepdims=True))
+    assert (np.abs(E / E.sum(-1, keepdims=True) - exact.value) <= exact.budget()).all()
+    if abs(fill) * PRECISIONS[dtype].unit > 1.0:
+        assert (exact.budget() < 1.0 - exact.value).any()
+
+
+def test_a_sum_that_is_exact_in_every_order_has_no_error():
+    X, Y = Bounded(np.full((2, 3), 1000.0), SINGLE), Bounded(np.full((3, 4), -0.25), SINGLE)
+    assert row_budgets.exact_product(X, Y, 0.25).all()
+    assert not row_budgets.exact_product(X, Y, 0.5).any()  # its root, on X and on Y, is rounded
+    assert row_budgets.exact_product(Bounded(np.ones((2, 3)) / 3.0, SINGLE), Y, 0.0).all()
+    tenths = Bounded(np.full((2, 3), np.float32(0.1)), SINGLE)
+    assert not row_budgets.exact_product(tenths, tenths.mT, 1.0).any()
+    assert not row_budgets.exact_product(Bounded(X.value, SINGLE, 1e-3), Y, 0.25).any()
+
+
+@pytest.mark.parametrize("op", ["softmax", "log_softmax", "cross_entropy", "attention", "gpt_loss"])
+def test_the_wider_budget_is_wider_and_has_the_same_values(op):
+    found = False
+    for index in range(8 if OPS[op].model else 20):
+        case = draw_case(OPS[op], 3, index).rounded(SINGLE)
+        ordinary, wider = (OPS[op].exact(case, SINGLE, stage) for stage in (AS_IT_IS, STORED))
+        for name, truth in ordinary.items():
+            assert np.array_equal(truth.value, wider[name].value, equal_nan=True) or OPS[op].model
+            found |= bool((wider[name].budget() > 1.5 * truth.budget()).any())
+            assert OPS[op].model or (wider[name].budget() >= truth.budget()).all(), name
+    assert found
 
 
 def test_a_tensor_of_subnormal_scale_is_judged():

@@ -17,6 +17,7 @@ from equivalence_tests.checks import draw_case
 from equivalence_tests.implementations import Implementation, NotOffered, Tensor, run
 from equivalence_tests.judge import judge, judge_tensor
 from equivalence_tests.ops import OPS
+from equivalence_tests.stages import AS_IT_IS, STORED
 
 BOTH = ("float64", "float32")
 DIGITS = 6  # behind the point, as most reports print them
@@ -209,6 +210,50 @@ def test_a_key_axis_of_1_is_refused(implementation, option):
     given = case("attention", {"Q": np.zeros((1, 3)), "K": np.zeros((4, 3)), "V": np.eye(4)}, option)
     with pytest.raises(ValueError, match=r"has shape \(1, 1\), expected a shape that broadcasts to \(1, 4\)"):
         values(implementation, "attention", given)
+
+
+# What a row stores
+
+
+def filled(fill: float) -> Case:
+    """The queries and keys are the unit vectors; a bias fills every row with one number."""
+    operands = {"Q": np.eye(2), "K": np.eye(2), "V": [[1, 2], [3, 4]]}
+    return case("attention", operands, {"bias": [[fill, fill]] * 2}, {"dC": np.ones((2, 2))})
+
+
+@pytest.mark.parametrize("fill", [-1e9, float(np.finfo(np.float32).min)])
+def test_a_bias_that_fills_a_row_leaves_its_weights(implementation, fill):
+    """Each weight of a row is 1/2 in float32, where the sum keeps nothing of the scores; dQ is not twice as large."""
+    if "fused" in implementation.name:
+        return
+    given = filled(fill)
+    if implementation.offers("attention"):
+        half = values(implementation, "attention", given, "float32")
+        np.testing.assert_allclose(half["dQ"], [[-(0.5**0.5), 0.5**0.5]] * 2, rtol=1e-6)
+        np.testing.assert_allclose(half["dV"], np.ones((2, 2)), rtol=1e-6)
+    prove(implementation, "attention", given, {}, dtypes=(*BOTH, "float16", "bfloat16"))
+
+
+def test_torchs_fused_kernels_store_a_log_sum_exp(implementation):
+    """On the CPU: the logarithm of 2 is lost beside -1e9, and each weight of the backward is 1. The ordinary budget is
+    exceeded, and the wider one says nothing of it."""
+    if implementation.name != "torch_impl.fused" or implementation.device != "cpu":
+        return
+    given = filled(-1e9).rounded(PRECISIONS["float32"])
+    answer = run(implementation, OPS["attention"], given, "float32")
+    np.testing.assert_allclose(answer["dQ"].value, [[-(2.0**0.5), 2.0**0.5]] * 2, rtol=1e-6)
+    exact, wider = (OPS["attention"].exact(given, PRECISIONS["float32"], stage) for stage in (AS_IT_IS, STORED))
+    assert judge(answer, exact, PRECISIONS["float32"])["dQ"].wrong
+    judgement = judge(answer, exact, PRECISIONS["float32"], lambda: wider)["dQ"]
+    assert (judgement.wrong, judgement.tolerated) == ("", "stored_log_sum_exp")
+    assert not implementation.ordinary
+
+
+@pytest.mark.parametrize("v", [1e4, 1e7, 1e8])
+def test_two_equal_logits_share_the_gradient(implementation, v):
+    """pytorch 11752"""
+    given = case("cross_entropy", {"logits": [[v, v]], "targets": [0]}, {}, {"dloss": 1})
+    prove(implementation, "cross_entropy", given, {"loss": 0.693147, "dlogits": [[-0.5, 0.5]]})
 
 
 # Causal alignment

@@ -147,8 +147,11 @@ def test_torchs_own_names_of_options_are_understood():
 def test_an_option_can_be_left_out():
     function = load_function("torch.nn.functional:scaled_dot_product_attention")
     together = check(function, "attention", cases=FEW)
-    assert not together.passed  # it refuses a mask beside is_causal
-    assert check(function, "attention", cases=FEW, without=["causal"]).passed
+    assert together.passed  # it refuses a mask beside is_causal: the report says so, and judges the rest
+    assert "refuses_together" in [note.code for note in together.notes]
+    left = check(function, "attention", cases=FEW, without=["causal"])
+    assert left.passed
+    assert "refuses_together" not in [note.code for note in left.notes]
 
 
 @pytest.mark.parametrize(
@@ -177,7 +180,9 @@ def test_other_axes_and_an_inverted_mask_are_translated():
 
 
 def test_a_number_of_leading_axes_can_be_asked_for():
-    assert not checked("numpy_ones.py", "of_matrices", "attention").passed
+    told = checked("numpy_ones.py", "of_matrices", "attention")
+    assert [(each.code, each.numbers["lead"]) for each in told.conventions] == [("convention_axes", 0)]
+    assert not told.passed
     assert checked("numpy_ones.py", "of_matrices", "attention", lead=0).passed
 
 

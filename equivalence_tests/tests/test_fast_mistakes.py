@@ -34,11 +34,11 @@ MODELS = ("gpt_loss", "generative_rnn_loss")
 MISTAKES = {
     # attention in tiles
     "delta is not subtracted": (
-        "_tiles", "dC1 = _with_column(dc, -delta)", "dC1 = _with_column(dc, 0.0)", ATTENTION),
+        "_tiles", "_with_column(dc, -delta)", "_with_column(dc, 0.0)", ATTENTION),
     "delta is not subtracted where there is dropout": (
         "_tiles", "                D -= delta[..., None]\n", "", ATTENTION),
     "delta is taken of dC alone": (
-        "_tiles", "np.vecdot(dC[..., rows, :], C[..., rows, :])", "dC[..., rows, :].sum(-1)", ATTENTION),
+        "_tiles", "np.vecdot(dc, C[..., rows, :])", "dc.sum(-1)", ATTENTION),
     "dQ is not scaled": ("_tiles", "        dQ_rows *= options.scale\n", "", ATTENTION),
     "dK is not scaled": ("_tiles", "_product(D.mT, q)", "_product(D.mT, Q[..., rows, :])", ATTENTION),
     "dQ is of the last tile of keys alone": ("_tiles", "dQ_rows += _product(", "dQ_rows[...] = _product(", ATTENTION),
@@ -66,9 +66,15 @@ MISTAKES = {
         "_tiles", "S += options.bias[..., rows, keys]", "S += options.bias[..., rows, : S.shape[-1]]", ATTENTION),
     "the mask is of the first queries": (
         "_tiles", "options.mask[..., rows, keys]", "options.mask[..., : S.shape[-2], keys]", ATTENTION),
-    "an empty row is divided by 0": ("_tiles", "    total[empty] = 1.0\n", "", ATTENTION),
-    "an empty row has the lse of an empty sum": (
-        "_tiles", "np.where(empty, np.inf, top + np.log(total))", "top + np.log(total)", ATTENTION),
+    "an empty row is divided by 0": ("_tiles", "    total[total == 0.0] = 1.0  # an empty row\n", "", ATTENTION),
+    "an empty row keeps a maximum of -inf": ("_tiles", "    top[np.isneginf(top)] = 0.0\n", "", ATTENTION),
+    "a weight is not divided by its row's sum": (
+        "_tiles", "np.divide(1.0, total, out=share[..., rows])", "share[..., rows] = 1.0", ATTENTION),
+    "a row's maximum and sum are one number": (
+        "_tiles", "tops[..., rows] = top\n    np.divide(1.0, total, out=share[..., rows])",
+        "tops[..., rows] = top + np.log(total)\n    share[..., rows] = 1.0", ATTENTION),
+    "the sum of a row whose maximum is replaced stays": (
+        "_tiles", "    total[sunk] *= math.exp(SMALL_SCORE)\n", "", ATTENTION),
     "dropout does not grow what it keeps": ("_tiles", "acc *= options.grown", "acc *= 1.0", ATTENTION),
     "dropout's slope is not grown": ("_tiles", "                D *= options.grown\n", "", ATTENTION),
     "dV knows no dropout": ("_tiles", "                A *= kept\n", "", ATTENTION),
@@ -111,9 +117,9 @@ MISTAKES = {
     "dY is of the last tile of classes": (
         "_head", "dY[rows] += Z @ weight[start:stop]", "dY[rows] = Z @ weight[start:stop]", MODELS),
     "the tiles' tops are not brought together": (
-        "_head", "(np.exp(T - top) * np.array(sums)).sum(0)", "np.array(sums).sum(0)", MODELS),
+        "_head", "(factors * np.array(sums)).sum(0)", "np.array(sums).sum(0)", MODELS),
     "a tile's softmax keeps its own top": (
-        "_head", "np.exp(tops - lse) * share", "np.exp(tops[:1] - lse) * share", MODELS),
+        "_head", "    factors /= total\n", "    factors[:] = factors[0] / total\n", MODELS),
     "an ignored row pulls at its target": (
         "_head", "Z[here, ids[here] - start] -= share[here]",
         "Z[here, ids[here] - start] -= dloss / targets.total", MODELS),
@@ -156,8 +162,12 @@ MISTAKES = {
     "tanh's slope is 1 - Y": ("activations", "np.multiply(y, y, out=dx)", "np.copyto(dx, y)", ("tanh",)),
     "relu has a slope at 0": ("activations", "_rows.select(dx, y > 0.0)", "_rows.select(dx, y >= 0.0)", ("relu",)),
     "dropout shrinks what it keeps": ("dropout", "1.0 / (1.0 - p)", "1.0 - p", ("dropout",)),
-    "the loss's lse has no maximum": ("cross_entropy", "lse[rows] = top + log_sum", "lse[rows] = log_sum",
+    "the maximum and the sum of a row of logits are one number": (
+        "cross_entropy", "CrossEntropyCache(logits, top, sums,",
+        "CrossEntropyCache(logits, top + np.log(sums), sums / sums,",
         ("cross_entropy",)),
+    "the loss's gradient forgets the maximum": (
+        "cross_entropy", "np.subtract(Z[rows], top[rows][:, None], out=d)", "np.copyto(d, Z[rows])", ("cross_entropy",)),
     "dbias is of the first row": ("linear", "np.ones(len(rows), rows.dtype) @ rows", "rows[0].copy()", ("linear",)),
     "X is a query alone": ("self_attention", "    dX += dK\n", "", ("simple_attention",)),
     "the keys' weight has the queries' gradient": (

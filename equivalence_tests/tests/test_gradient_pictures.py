@@ -395,7 +395,7 @@ def raises(dA, cache):
     [
         (raises, "raised RuntimeError: no"),
         (lambda dA, cache: cache[0], "dX has shape (3,), expected (2, 3)"),
-        (lambda dA, cache: (), "dX is a tuple, expected an array of float64"),
+        (lambda dA, cache: (), "dX is a NoneType, expected an array of float64"),
         (lambda dA, cache: "none", "dX is a str, expected an array of float64"),
         (lambda dA, cache: dA.astype(complex), "dX is complex128, expected an array of float64"),
     ],

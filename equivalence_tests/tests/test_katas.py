@@ -10,6 +10,7 @@ from equivalence_tests.dojo import by_op, sources
 from equivalence_tests.dojo.cells import read_cells
 from equivalence_tests.dojo.katas import KATAS, KINDS
 from equivalence_tests.dojo.matrix import judged_text
+from equivalence_tests.dojo.message_faults import message_faults
 from equivalence_tests.dojo.sources import FOLDER, parse, source_of
 from equivalence_tests.findings import LANGUAGES
 from equivalence_tests.mistakes import quiet
@@ -32,8 +33,10 @@ def judged(kata, text):
 
 
 @each
-def test_the_start_fails(kata):
-    assert not judged(kata, source_of(kata).start).passed
+def test_the_start_fails_in_faultless_words(kata):
+    verdict = judged(kata, source_of(kata).start)
+    assert not verdict.passed
+    assert message_faults(kata, verdict) == []
 
 
 @each
@@ -105,6 +108,7 @@ def test_the_foreseen_mistakes_are_caught_and_named(kata):
         verdict = judged(kata, wrong.code)
         assert not verdict.passed
         assert verdict.sentence == wrong.sentence, verdict.say("en")
+        assert message_faults(kata, verdict) == []
 
 
 WHOLE = Path(FOLDER / "softmax_backward.py").read_text(encoding="utf-8")

@@ -433,7 +433,10 @@ def test_the_command_writes_what_it_is_asked_for(tmp_path, capsys):
     shown = capsys.readouterr()
     assert "sum loss, allclose" in shown.out
     assert shown.err == ""
-    assert len(json.loads((tmp_path / "a.json").read_text())) == len(POLICIES) + 1
+    told = json.loads((tmp_path / "a.json").read_text())
+    assert len(told["policies"]) == len(POLICIES) + 1
+    assert told["origin"].keys() == {"commit", "command", "machine", "versions", "seed", "date"}
+    assert told["origin"]["command"].startswith("python -m equivalence_tests.league --op tanh")
     assert (tmp_path / "a.png").stat().st_size > 10_000
 
 

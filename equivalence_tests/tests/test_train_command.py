@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from importlib import metadata
 
 import numpy as np
 import pytest
@@ -36,6 +37,7 @@ def _quick_pictures(monkeypatch):
 @pytest.fixture
 def place(tmp_path, monkeypatch):
     """An empty folder with the first tales in it, and we are there."""
+    monkeypatch.delenv("COLUMNS", raising=False)  # a worker of pytest-xdist may have it: long lines would be cut
     monkeypatch.chdir(tmp_path)
     lines = corpus_path().read_text("utf-8").splitlines(keepends=True)[:20]
     (tmp_path / "tales.txt").write_text("".join(lines), "utf-8")
@@ -372,6 +374,90 @@ def test_ctrl_c_saves_and_the_rest_is_as_if_nothing_had_been(place):
     subprocess.run([*command, "cut", "--resume"], capture_output=True, check=True)
     for name in (CHECKPOINT, LOG):
         assert (place / "whole" / name).read_bytes() == (place / "cut" / name).read_bytes()
+
+
+def test_sigterm_ends_a_training_as_ctrl_c_does(place, capsys, monkeypatch):
+    """Schedulers send it, and kill some seconds later."""
+    right = train.Log.add
+
+    def add(log, row):
+        right(log, row)
+        if row["step"] == 2:
+            signal.raise_signal(signal.SIGTERM)
+
+    monkeypatch.setattr(train.Log, "add", add)
+    assert trained(*SMALL, "--out", "cut") == 143
+    assert "Stopped after step 2" in capsys.readouterr().out
+    assert load_checkpoint(place / "cut" / CHECKPOINT).training["step"] == 2
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+def test_two_trainings_into_one_folder_are_told_at_the_start(place, capsys):
+    (place / "one").mkdir()
+    with train.locked(place / "one"):
+        assert trained(*SMALL, "--out", "one") == 2
+    shown = capsys.readouterr()
+    assert shown.err == "gemelos train: --out: another training writes into one now, expected another folder\n"
+    assert not list((place / "one").iterdir())
+    with train.locked(place / "one"):  # the lock is gone with the one who had it
+        pass
+
+
+def test_a_pipe_is_no_data(place, capsys):
+    os.mkfifo(place / "pipe")
+    assert run("train", "--data", "pipe", *SMALL) == 2
+    assert "--data: pipe is a pipe or a device, expected a file" in capsys.readouterr().err
+
+
+def test_the_prompt_that_is_suggested_is_of_the_data(place, capsys, monkeypatch):
+    (place / "other.txt").write_text(
+        "One \U0001f600 two three four five six.\n" * 3 + "One two three four!\n" * 40, "utf-8"
+    )
+    monkeypatch.setattr(train, "run", lambda setup, *_: (10**9, []))
+    assert run("train", "--data", "other.txt", *SMALL, "--out", "other") == 0
+    suggested = capsys.readouterr().out.rpartition("--prompt ")[2].strip().strip("'")
+    assert suggested == "One two three"
+    assert trained(*SMALL) == 0
+    assert "--prompt 'Habia una vez'" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("flag", ["--maps", "--gradients", "--temperatures"])
+@pytest.mark.parametrize("value", ["", "folder"])
+def test_a_folder_is_no_name_of_a_picture(flag, value, place, capsys):
+    (place / "folder").mkdir()
+    assert run("generate", flag, value) == 2
+    assert f"{flag}: {value or '.'} is a folder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["dojo", "report", "nobody", "--html", ""], "--html: '' came, expected the name of a file"),
+        (["dojo", "report", "nobody", "--html", "."], "--html: '.' came, expected the name of a file"),
+        (["dojo", "start", "tales.txt/katas"], "Not a directory"),
+        (["dojo", "check", "--time-limit", "inf"], "--time-limit: inf came"),
+        (["bench", "--seconds", "inf"], "--seconds: inf came, expected seconds above 0"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line(arguments, says, place, capsys):
+    with pytest.raises(SystemExit) as ended:
+        run(*arguments)
+    shown = capsys.readouterr()
+    assert ended.value.code == 2
+    assert says in shown.err
+    assert len(shown.err.splitlines()) == 1
+
+
+def test_the_version_is_told(capsys):
+    assert run("--version") == 0
+    assert capsys.readouterr().out == f"gemelos {metadata.version('gemelos')}\n"
+
+
+def test_a_terminal_without_accents_is_enough(place):
+    run("dojo", "start", "katas", "--lang", "es")
+    command = [sys.executable, "-m", "equivalence_tests", "dojo", "list", "--folder", "katas"]
+    done = subprocess.run(command, env={**os.environ, "PYTHONIOENCODING": "ascii"}, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 def test_a_kill_loses_nothing(capsys):

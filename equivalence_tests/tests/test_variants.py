@@ -1,5 +1,6 @@
 """The budgets turn no right implementation away, however it rounds."""
 
+from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -9,7 +10,7 @@ from equivalence_tests.cases import Case
 from equivalence_tests.checks import agreement, conduct, draw_case, law_fault
 from equivalence_tests.implementations import load, run
 from equivalence_tests.ops import OPS
-from equivalence_tests.variants import VARIANTS, implementation
+from equivalence_tests.variants import STORED, VARIANTS, implementation
 
 CASES = 60
 DTYPES = ("float64", "float32")
@@ -59,6 +60,24 @@ def test_who_was_called_wrong_once_agrees(op, who, dtype, seed, index):
 def test_a_right_implementation_obeys_every_law_whatever_its_roundings(op, variant):
     for dtype in DTYPES[1:] if OPS[op].model else DTYPES:
         assert not law_fault(implementation(op, variant), OPS[op], dtype, seed=0, times=1), dtype
+
+
+@pytest.mark.parametrize("op", ["softmax", "log_softmax", "cross_entropy", "attention"])
+def test_the_wider_budget_is_asked_for_by_a_stored_log_sum_exp_and_is_named(op):
+    for variant in STORED[op]:
+        pair = implementation(op, variant, checked=False)
+        verdicts = [
+            verdict
+            for dtype, rounded, exact in cases_of(op)
+            for verdict in agreement(pair, OPS[op], rounded, exact, dtype).values()
+        ]
+        assert {verdict.tolerated for verdict in verdicts} == {"", "stored_log_sum_exp"}, variant
+        held = replace(pair, ordinary=True)
+        assert any(
+            verdict.wrong
+            for dtype, rounded, exact in cases_of(op)
+            for verdict in agreement(held, OPS[op], rounded, exact, dtype).values()
+        ), variant
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -27,7 +27,7 @@ from equivalence_tests.variants.self_attention import MULTI_HEAD_ATTENTION, SELF
 from equivalence_tests.variants.softmax import LOG_SOFTMAX, SOFTMAX
 from equivalence_tests.variants.sums import Pair
 
-__all__ = ["VARIANTS", "implementation"]
+__all__ = ["STORED", "VARIANTS", "implementation"]
 
 VARIANTS: dict[str, dict[str, Pair]] = {
     "softmax": SOFTMAX,
@@ -47,6 +47,27 @@ VARIANTS: dict[str, dict[str, Pair]] = {
     "gpt_loss": GPT_LOSS,
     "generative_rnn": GENERATIVE_RNN,
     "generative_rnn_loss": GENERATIVE_RNN_LOSS,
+}
+
+
+# These recompute from a stored log-sum-exp: the wider budget is for them, and the ordinary one for all others.
+STORED: dict[str, frozenset[str]] = {
+    "softmax": frozenset({"stored log-sum-exp"}),
+    "log_softmax": frozenset({"log-add-exp one by one"}),
+    "cross_entropy": frozenset(
+        {
+            "log-sum-exp minus the target's logit",
+            "log-sum-exps and logits added up apart",
+            "log-add-exp one by one",
+        }
+    ),
+    "attention": frozenset({"online, key by key", "online, tiles of 2", "online, tiles of 3"}),
+    "simple_attention": frozenset({"online"}),
+    "self_attention": frozenset({"online"}),
+    "multi_head_attention": frozenset({"head by head, online"}),
+    "gpt": frozenset({"attention key by key", "attention in tiles, delta from dC C"}),
+    "gpt_loss": frozenset({"log-sum-exp"}),
+    "generative_rnn_loss": frozenset({"log-sum-exp"}),
 }
 
 
@@ -72,4 +93,6 @@ def implementation(op: str, variant: str, checked: bool = True) -> Implementatio
         return backward(plain(dY), own)
 
     pair = {op: with_plain_numbers, f"{op}_backward": backward_with_plain_numbers}
-    return Implementation(f"{op}: {variant}", SimpleNamespace(**pair), pairs=True, dtypes=("float64", "float32"))
+    ordinary = variant not in STORED.get(op, ())
+    label = f"{op}: {variant}"
+    return Implementation(label, SimpleNamespace(**pair), pairs=True, dtypes=("float64", "float32"), ordinary=ordinary)

@@ -15,9 +15,11 @@ from equivalence_tests.variants.softmax import (
     by_exp2,
     by_log_sum_exp,
     by_sum,
+    log_add_exp,
     log_by_ceiling,
     log_by_log1p,
     log_by_log2,
+    log_by_log_add_exp,
     log_by_sum,
     plain,
     shifted,
@@ -48,9 +50,10 @@ def _loss_from_log_softmax(log_softmax: Unary, rows: Array, targets: Array) -> A
 
 
 def _loss_from_onehot(rows: Array, targets: Array) -> Array:
-    """A product with the one-hot vector."""
+    """A product with the one-hot vector, from finite numbers alone: 0 times -inf is NaN."""
     onehot = (targets[:, None] == np.arange(rows.shape[-1])).astype(rows.dtype)
-    return np.asarray(-np.einsum("ij,ij->i", log_by_sum(numpy_sum, rows), onehot))
+    log_P = np.where(np.isneginf(rows), rows.dtype.type(0), log_by_sum(numpy_sum, rows))
+    return np.asarray(-np.einsum("ij,ij->i", log_P, onehot))
 
 
 def _loss_apart(rows: Array, targets: Array) -> Array:
@@ -78,6 +81,16 @@ def _log_sum_exp(rows: Array) -> Array:
 def _loss_from_log_sum_exp(rows: Array, targets: Array) -> Array:
     """The log-sum-exp minus the target's logit."""
     return np.asarray((_log_sum_exp(rows) - np.take_along_axis(rows, targets[:, None], -1))[:, 0])
+
+
+def _log_sum_exp_and_logit(rows: Array, targets: Array) -> Array:
+    """(2, M): both terms of each row's loss."""
+    return np.stack([_log_sum_exp(rows)[:, 0], np.take_along_axis(rows, targets[:, None], -1)[:, 0]])
+
+
+def _mean_of_sums(terms: Array) -> Any:
+    """(sum of the log-sum-exps - sum of the targets' logits) / M"""
+    return (terms[0].sum() - terms[1].sum()) / terms.shape[1]
 
 
 def _mean_in_reverse(losses: Array) -> Any:
@@ -122,6 +135,11 @@ def _push_from_log_sum_exp(rows: Array, onehot: Array, share: float) -> Array:
     return np.asarray((np.exp(rows - _log_sum_exp(rows)) - onehot) * share)
 
 
+def _push_from_log_add_exp(rows: Array, onehot: Array, share: float) -> Array:
+    """P = exp(x - log-sum-exp), which was added up one by one."""
+    return np.asarray(np.exp(rows - log_add_exp(rows)) * share - onehot * share)
+
+
 def _push_divided(rows: Array, onehot: Array, share: float) -> Array:
     """(E - onehot sum(E)) / sum(E): one division."""
     E = np.exp(shifted(rows))
@@ -159,6 +177,10 @@ def _push(softmax: Unary) -> Callable[[Array, Array, float], Array]:
 CROSS_ENTROPY: dict[str, Pair] = {
     "log-sum-exp about the target": _cross_entropy(_loss_from_target, np.mean, _push(plain)),
     "log-sum-exp minus the target's logit": _cross_entropy(_loss_from_log_sum_exp, np.mean, _push_from_log_sum_exp),
+    "log-sum-exps and logits added up apart": _cross_entropy(
+        _log_sum_exp_and_logit, _mean_of_sums, _push_from_log_sum_exp
+    ),
+    "log-add-exp one by one": _cross_entropy(_of(log_by_log_add_exp), np.mean, _push_from_log_add_exp),
     "distance to the max apart": _cross_entropy(_loss_apart, _mean_in_reverse, _push_expanded),
     "product with one-hot": _cross_entropy(_loss_from_onehot, _mean_by_product, _push_by_others),
     "row by row": _cross_entropy(_loss_row_by_row, np.mean, _push_by_expm1),

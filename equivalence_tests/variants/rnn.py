@@ -114,7 +114,7 @@ RNN: dict[str, Pair] = {
     "weights step by step": _rnn(_two_products, late=True),
     "outer products": _rnn(_two_products, outer_products),
     "reverse": _rnn(_biases_apart, reverse_product, _slope_factored),
-    "transposed": _rnn(_two_products, turned_product, late=True),
+    "transposed": _rnn(_two_products, turned_product, _slope_factored, late=True),
     "partial products": _rnn(_one_product, split_product, _slope_factored),
     "tanh by expm1": _rnn(_two_products, tanh=tanh_by_expm1),
     "wider": _rnn(_one_product, widely(matmul), widely(_slope_squares), widely(np.tanh)),

@@ -70,6 +70,21 @@ def by_sum(total: Unary, X: Array) -> Array:
     return _normalised(np.exp(shifted(X)), total)
 
 
+def _by_stored_log_sum_exp(X: Array) -> Array:
+    """The maximum is added to the logarithm of the sum: one number a row, rounded at its own size."""
+    top = X.max(-1, keepdims=True)
+    return np.asarray(np.exp(X - (top + np.log(numpy_sum(np.exp(X - top))))))
+
+
+def log_add_exp(X: Array) -> Array:
+    """The log-sum-exp of each row, one element after the other."""
+    return np.asarray(np.logaddexp.reduce(X, -1, keepdims=True))
+
+
+def log_by_log_add_exp(X: Array) -> Array:
+    return X - log_add_exp(X)
+
+
 def _by_running_max(X: Array) -> Array:
     """One pass: the sum is rescaled whenever a larger element comes."""
     top = X[..., :1]
@@ -143,6 +158,7 @@ SOFTMAX: dict[str, Pair] = {
     "ceiling of the max": _along_axis(by_ceiling, by_jacobian),
     "exp2": _along_axis(by_exp2, centred),
     "log-sum-exp": _along_axis(by_log_sum_exp, by_differences),
+    "stored log-sum-exp": _along_axis(_by_stored_log_sum_exp, by_complement),
     "reciprocal": _along_axis(_by_reciprocal, by_complement),
     "squares of roots": _along_axis(_by_squares, centred),
     "running max": _along_axis(_by_running_max, expanded),
@@ -200,5 +216,6 @@ LOG_SOFTMAX: dict[str, Pair] = {
     "log1p": _along_axis(log_by_log1p, _log_centred),
     "log2": _along_axis(log_by_log2, _log_reverse),
     "ceiling of the max": _along_axis(log_by_ceiling, _log_centred),
+    "log-add-exp one by one": _along_axis(log_by_log_add_exp, _log_reverse),
     "wider": _along_axis(widely(partial(log_by_sum, numpy_sum)), widely(_log_centred)),
 }

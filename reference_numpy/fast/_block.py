@@ -44,14 +44,16 @@ class Saved(NamedTuple):
     r1: Array  # (N,)
     QKV: Array  # (N, 3 H c)
     C: Array  # (N, H c), the heads side by side
-    lse: Array  # (H, N)
+    top: Array  # (H, N): A = exp(scores - top) share
+    share: Array  # (H, N)
     N2: Array  # (N, d)
     r2: Array  # (N,)
     active: Array  # (N, f d), gelu of the inner layer
     slope: Array  # (N, f d), gelu's slope there
 
     def of(self, rows: slice) -> Saved:
-        return Saved(*(each[:, rows] if each is self.lse else each[rows] for each in self))
+        by_head = self.top, self.share
+        return Saved(*(each[:, rows] if any(each is one for one in by_head) else each[rows] for each in self))
 
 
 class Kept(NamedTuple):
@@ -86,7 +88,7 @@ def room(memory: Memory, layer: int, rows: int, config: GPTConfig, dtype: np.dty
     d, width = config.embedding_dim, config.num_heads * config.head_dim
     inner = config.ff_factor * d
     shapes = (
-        *((rows, d), (rows,), (rows, 3 * width), (rows, width), (config.num_heads, rows)),
+        *((rows, d), (rows,), (rows, 3 * width), (rows, width), (config.num_heads, rows), (config.num_heads, rows)),
         *((rows, d), (rows,), (rows, inner), (rows, inner)),
     )
     return Saved(*(memory((layer, i), shape, dtype) for i, shape in enumerate(shapes)))
@@ -243,8 +245,8 @@ def _heads(rows: slice, n: int, config: GPTConfig, kept: Kept | None) -> list[tu
 
 def _attended(saved: Saved, n: int, config: GPTConfig) -> Heads:
     """(b, H, n, ...) views of what is saved."""
-    lse = saved.lse.reshape(config.num_heads, -1, n).swapaxes(0, 1)
-    return Heads(*_thirds(saved.QKV, n, config), _split(saved.C, n, config), lse)
+    top, share = (each.reshape(config.num_heads, -1, n).swapaxes(0, 1) for each in (saved.top, saved.share))
+    return Heads(*_thirds(saved.QKV, n, config), _split(saved.C, n, config), top, share)
 
 
 def _split(X: Array, n: int, config: GPTConfig) -> Array:

@@ -83,10 +83,11 @@ def _mean(losses: Array, targets: Targets) -> float:
 
 def _row_losses(
     Y: Array, weight: Array, bias: Array, targets: Targets, rows: slice, logits: Array, losses: Array
-) -> tuple[Array, Array]:
+) -> Array:
     """losses[rows] = log sum exp(logits) - logit of the target, by tiles; `logits` becomes exp(logits - its tile's top)
 
-    Returns the tops (tiles, rows) and log sum exp. exp is taken once: softmax = exp(logits - top) exp(top - log sum exp).
+    Returns the factors (tiles, rows) that make the softmax of that: exp is taken once, and
+    softmax = exp(logits - its tile's top) exp(its tile's top - top) / sum exp(logits - top).
     """
     y, ids = Y[rows], targets.ids[rows]
     tops, sums, of_target = [], [], np.empty(len(ids), Y.dtype)
@@ -104,9 +105,11 @@ def _row_losses(
         sums.append(Z @ np.ones(stop - start, Z.dtype))
     T = np.array(tops)
     top = T.max(0)
-    log_sum = np.log((np.exp(T - top) * np.array(sums)).sum(0))
-    losses[rows] = log_sum - (of_target - top)
-    return T, log_sum + top
+    factors: Array = np.exp(T - top)
+    total = (factors * np.array(sums)).sum(0)
+    losses[rows] = np.log(total) - (of_target - top)
+    factors /= total
+    return factors
 
 
 def _gradients(
@@ -120,9 +123,9 @@ def _gradients(
     losses: Array,
     dY: Array,
 ) -> None:
-    tops, lse = _row_losses(Y, weight, bias, targets, rows, logits, losses)
+    factors = _row_losses(Y, weight, bias, targets, rows, logits, losses)
     share = np.where(targets.counted[rows], dloss / targets.total, 0.0).astype(Y.dtype)
-    factors = np.exp(tops - lse) * share
+    factors *= share
     ids = targets.ids[rows]
     for tile, start in enumerate(range(0, weight.shape[0], CLASSES)):
         stop = min(start + CLASSES, weight.shape[0])

@@ -39,13 +39,17 @@ class Options(NamedTuple):
 
 
 class Heads(NamedTuple):
-    """Q: (..., n, c), K: (..., m, c), V: (..., m, e), C: (..., n, e), lse: (..., n): views, leading axes equal."""
+    """Q: (..., n, c), K: (..., m, c), V: (..., m, e), C: (..., n, e), top, share: (..., n): views, leading axes equal.
+
+    A = exp(scores - top) share. Two numbers a row: in one, top - log share, the logarithm is lost beside a large top.
+    """
 
     Q: Array
     K: Array
     V: Array
     C: Array
-    lse: Array
+    top: Array
+    share: Array
 
     def at(self, index: Index) -> Heads:
         return Heads(*(array[index] for array in self))
@@ -98,15 +102,15 @@ def heads_of_a_tile(n: int, m: int) -> int:
 
 
 def forward(heads: Heads, rows: slice, options: Options) -> None:
-    """C = softmax(scale Q K^T + bias) V and lse = log sum exp of each row, for these rows: both are written
+    """C = softmax(scale Q K^T + bias) V, top = max and share = 1 / sum exp(score - top) of these rows: all are written
 
     Online softmax (Milakov and Gimelshein): when a tile brings a larger maximum, what was summed so far is multiplied by
-    exp(old - new). A row that sees nothing gets C = 0 and lse = +inf, so that exp(score - lse) is 0 in the backward too.
+    exp(old - new). A row that sees nothing gets C = 0 and top = 0, and exp(-inf - 0) is 0 in the backward too.
     """
-    Q, K, V, C, lse = heads
+    Q, K, V, C, tops, share = heads
     visible = _key_tiles(K.shape[-2], rows, options)
     if not visible:
-        C[..., rows, :], lse[..., rows] = 0.0, np.inf
+        C[..., rows, :], tops[..., rows], share[..., rows] = 0.0, 0.0, 1.0
         return
     q = Q[..., rows, :] * options.scale
     acc, total = np.zeros((*q.shape[:-1], V.shape[-1]), q.dtype), np.zeros(q.shape[:-1], q.dtype)
@@ -130,53 +134,75 @@ def forward(heads: Heads, rows: slice, options: Options) -> None:
         if options.keep is not None:
             S *= options.keep[..., rows, keys]
         acc += _product(S, V[..., keys, :])
-    empty = total == 0.0
-    total[empty] = 1.0
+    total[total == 0.0] = 1.0  # an empty row
     if options.keep is not None:
         acc *= options.grown
     np.divide(acc, total[..., None], out=C[..., rows, :])
-    lse[..., rows] = np.where(empty, np.inf, top + np.log(total))
+    top[np.isneginf(top)] = 0.0
+    sunk = total < 1.0  # small scores, not shifted: another top, since a large dC times 1 / total could overflow
+    top[sunk] = -SMALL_SCORE
+    total[sunk] *= math.exp(SMALL_SCORE)
+    tops[..., rows] = top
+    np.divide(1.0, total, out=share[..., rows])
 
 
 def backward(heads: Heads, grads: Gradients, tiles: list[slice], options: Options) -> None:
     """dV += dropout(A)^T dC;  dS = A (dA - delta), delta = sum dC C;  dQ = scale dS K;  dK += scale dS^T Q
 
-    A is computed again, tile by tile: A = exp(scores - lse). Both subtractions are done by the products themselves, with
-    one more column: [q, -lse] [K, 1]^T = scores - lse and [dC, -delta] [V, 1]^T = dA - delta. sum A dA = sum dC C, since
-    C is A V: no row needs to be seen twice.
+    A = exp(scores - top) share is computed again, tile by tile, from scores that are made as the forward made them. Its
+    row's share is a factor of dC and of delta instead, once for all keys. One subtraction is done by a product, with one
+    more column: [dC, -delta] [V, 1]^T = dA - delta. sum A dA = sum dC C, since C is A V: no row needs to be seen twice.
     """
-    Q, K, V, C, lse = heads
+    Q, K, V, C, tops, share = heads
     dC, dQ, dK, dV = grads
-    c, e = Q.shape[-1], V.shape[-1]
-    K1, V1 = _with_column(K, 1.0), _with_column(V, 1.0)
+    e, V1 = V.shape[-1], _with_column(V, 1.0)
     for rows in tiles:
-        dc, delta = dC[..., rows, :], np.vecdot(dC[..., rows, :], C[..., rows, :])
-        q1 = _with_column(Q[..., rows, :], -lse[..., rows])
-        q1[..., :c] *= options.scale
-        q = q1[..., :c]
-        dC1 = _with_column(dc, -delta)
+        dc = dC[..., rows, :] * share[..., rows, None]
+        delta = np.vecdot(dc, C[..., rows, :])
+        dC1, q, top = _with_column(dc, -delta), Q[..., rows, :] * options.scale, tops[..., rows, None]
+        shifts, step = bool(top.any()), share[..., rows] == 1.0
         dQ_rows = dQ[..., rows, :]
         dQ_rows[...] = 0.0
         for keys in _key_tiles(K.shape[-2], rows, options):
-            A = _scores(q1, K1[..., keys, :], rows, keys, options)
+            A = _scores(q, K[..., keys, :], rows, keys, options)
+            if shifts:
+                A -= top
             np.exp(A, out=A)
             D = _threads.scratch("gradients", A.size, A.dtype).reshape(A.shape)
-            if options.keep is None:
+            kept = None if options.keep is None else options.keep[..., rows, keys]
+            if kept is None:
                 np.matmul(dC1, V1[..., keys, :].mT, out=D)
-                D *= A
             else:
-                kept = options.keep[..., rows, keys]
                 np.matmul(dc, V[..., keys, :].mT, out=D)
                 D *= options.grown
                 D *= kept
                 D -= delta[..., None]
-                D *= A
+            if step.any():
+                _settle(
+                    D, np.nonzero(step[..., None] & (A == 1.0)), dc, V[..., keys, :], C[..., rows, :], options, kept
+                )
+            D *= A
+            if kept is not None:
                 A *= options.grown
                 A *= kept
             dV[..., keys, :] += _product(A.mT, dC1[..., :e])
             dK[..., keys, :] += _product(D.mT, q)
-            dQ_rows += _product(D, K1[..., keys, :c])
+            dQ_rows += _product(D, K[..., keys, :])
         dQ_rows *= options.scale
+
+
+def _settle(
+    D: Array, index: tuple[Array, ...], dc: Array, V: Array, C: Array, options: Options, kept: Array | None
+) -> None:
+    """D = dA - delta as dC (V - C) where one key has all the weight of its row: there C is V to the last bit, and two
+    products would differ by their rounding alone, which large queries and keys multiply.
+    """
+    *row, key = index
+    rows = tuple(row)
+    values = V[(*rows[:-1], key)]
+    if kept is not None:
+        values *= (options.grown * kept[index])[:, None]
+    D[index] = np.vecdot(dc[rows], values - C[rows])
 
 
 def _with_column(X: Array, column: Array | float) -> Array:

@@ -17,7 +17,7 @@ from reference_numpy.fast._tiles import Gradients, Heads, Index, Options
 
 
 class TiledCache(NamedTuple):
-    """What the backward needs; no attention map: A = exp(scores - lse) is computed again."""
+    """What the backward needs; no attention map: A = exp(scores - top) share is computed again."""
 
     heads: Heads
     options: Options
@@ -45,10 +45,10 @@ def attention(
     scale = attention_scale("attention", Q, K, V, mask, bias, query_offset, scale, keep, p)
     only_real("attention", Q=Q)
     C = np.empty((*Q.shape[:-1], V.shape[-1]), Q.dtype)
-    lse = np.empty(Q.shape[:-1], Q.dtype)
+    top, share = np.empty((2, *Q.shape[:-1]), Q.dtype)
     options = Options(scale, mask, bias, causal, query_offset, keep, p)
     options = options._replace(small=_tiles.small_scores(Q, K, V, options))
-    cache = TiledCache(Heads(Q, K, V, C, lse), options)
+    cache = TiledCache(Heads(Q, K, V, C, top, share), options)
     jobs = [
         partial(_tiles.forward, cache.heads.at(index), rows, own)
         for index, own in _groups(cache)
@@ -64,7 +64,7 @@ def attention_backward(dC: Array, cache: TiledCache) -> tuple[Array, Array, Arra
     Some heads are one job; where that makes fewer jobs than threads the queries of a head are shared out, and what each
     share gives to dK and dV is added up in order.
     """
-    Q, K, V, C, _ = cache.heads
+    Q, K, V, C, *_ = cache.heads
     _check.floats("attention_backward", Q=Q, dC=dC)
     _check.same_shape("attention_backward", "dC", dC, C.shape, "C")
     groups, tiles = _groups(cache), _tiles.query_tiles(Q.shape[-2])

@@ -15,10 +15,14 @@ from reference_numpy.fast._head import Targets
 
 
 class CrossEntropyCache(NamedTuple):
-    """softmax = exp(logits - lse) is computed again, so nothing of the logits' size is kept beside them."""
+    """softmax = exp(logits - top) / sums is computed again, so nothing of the logits' size is kept beside them.
+
+    Two numbers a row: in one, top + log sums, the logarithm is lost beside a large top.
+    """
 
     logits: Array
-    lse: Array
+    top: Array
+    sums: Array
     targets: Array
     counted: Array
     total: int
@@ -35,27 +39,26 @@ def cross_entropy(logits: Array, targets: Array, ignore_index: int | None = None
     only_real("cross_entropy", logits=logits)
     v = logits.shape[-1]
     Z, t = logits.reshape(-1, v), rows.reshape(-1)
-    lse, losses = np.empty(len(t), Z.dtype), np.empty(len(t), Z.dtype)
+    top, sums, losses = np.empty((3, len(t)), Z.dtype)
 
     def some(rows: slice) -> None:
         z, here = Z[rows], t[rows]
         E = _threads.scratch("exp", z.size, z.dtype).reshape(z.shape)
-        top = z.max(1)
-        np.subtract(z, top[:, None], out=E)
+        np.max(z, 1, out=top[rows])
+        np.subtract(z, top[rows][:, None], out=E)
         of_target = E[np.arange(len(here)), here]
         np.exp(E, out=E)
-        log_sum = np.log(E @ np.ones(v, E.dtype))
-        lse[rows] = top + log_sum
-        losses[rows] = log_sum - of_target
+        np.matmul(E, np.ones(v, E.dtype), out=sums[rows])
+        losses[rows] = np.log(sums[rows]) - of_target
 
     _threads.over_rows(Z, some)
     loss = losses.sum(where=counted.reshape(-1)) / M
-    return loss, CrossEntropyCache(logits, lse, t, counted.reshape(-1), M)
+    return loss, CrossEntropyCache(logits, top, sums, t, counted.reshape(-1), M)
 
 
 def cross_entropy_backward(dloss: float, cache: CrossEntropyCache) -> Array:
-    """dlogits = (exp(logits - lse) - onehot(targets)) * counted * dloss / M"""
-    logits, lse, targets, counted, M = cache
+    """dlogits = (exp(logits - top) / sums - onehot(targets)) * counted * dloss / M"""
+    logits, top, sums, targets, counted, M = cache
     share = np.where(counted, _check.number("cross_entropy_backward", "dloss", dloss) / M, 0.0).astype(logits.dtype)
     dlogits = np.empty(logits.shape, logits.dtype)
     v = logits.shape[-1]
@@ -63,10 +66,10 @@ def cross_entropy_backward(dloss: float, cache: CrossEntropyCache) -> Array:
 
     def some(rows: slice) -> None:
         d, here = D[rows], targets[rows]
-        np.subtract(Z[rows], lse[rows][:, None], out=d)
+        np.subtract(Z[rows], top[rows][:, None], out=d)
         np.exp(d, out=d)
-        d[np.arange(len(here)), here] -= 1.0
-        d *= share[rows][:, None]
+        d *= (share[rows] / sums[rows])[:, None]
+        d[np.arange(len(here)), here] -= share[rows]
         d[~counted[rows]] = 0.0
 
     _threads.over_rows(Z, some)

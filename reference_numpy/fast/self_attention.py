@@ -18,6 +18,7 @@ def simple_attention(X: Array) -> tuple[Array, tuple[Array, TiledCache]]:
     """C = A X,  A = softmax(X X^T); X, C: (..., n, d). As `reference_numpy.simple_attention`."""
     _check.floats("simple_attention", X=X)
     _check.shapes("simple_attention", X=(X, "... n d"))
+    only_real("simple_attention", X=X)
     C, cache = attention(X, X, X, scale=1.0)
     return C, (X, cache)
 
@@ -25,7 +26,7 @@ def simple_attention(X: Array) -> tuple[Array, tuple[Array, TiledCache]]:
 def simple_attention_backward(dC: Array, cache: tuple[Array, TiledCache]) -> Array:
     """dX = dQ + dK + dV"""
     X, attention_cache = cache
-    _check.floats("simple_attention_backward", X=X, dC=dC)
+    _check.upstream("simple_attention_backward", "dC", dC, X)
     dX, dK, dV = attention_backward(dC, attention_cache)
     dX += dK
     dX += dV

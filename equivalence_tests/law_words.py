@@ -1,4 +1,4 @@
-"""The laws of the ops that are katas, said in Spanish. Names of tensors and options stay as they are in the code."""
+"""The laws of all ops, said in Spanish. Names of tensors and options stay as they are in the code."""
 
 from __future__ import annotations
 
@@ -110,11 +110,30 @@ SPANISH: dict[str, str] = {
     "a_row_of_minus_infinity_is_nan": "una fila entera de -inf da NaN",
     "rows_sum_to_1": "las filas suman 1",
     "a_constant_upstream_gives_0": "un gradiente constante que llega da 0",
+    # What the contract asks of the reference alone
+    "refuses_bad_input": "rechaza las entradas que no valen",
+    "backward_refuses_a_wrong_upstream": "el paso hacia atrás rechaza un gradiente de otra forma",
+    "a_leading_axis_may_be_0": "un eje inicial puede tener tamaño 0",
+    "no_id_counts_from_the_end": "ningún id cuenta desde el final",
+    "all_ignored_is_an_error": "si se ignoran todos los objetivos es un error",
+    "without_dC_there_is_no_backward": "sin dC no hay paso hacia atrás",
+    # attention_stages
+    "rows_of_dS_sum_to_0": "las filas de dS suman 0",
+    "the_stages_are_those_of_attention": "las etapas son las de la atención",
+    "delta_is_the_sum_of_dC_and_C": "delta es la suma de dC C",
+    "masked_scores_are_minus_infinity": "las puntuaciones enmascaradas son -inf",
+    # log_softmax, relu, tanh, generative_rnn
+    "its_exponential_sums_to_1": "su exponencial suma 1",
+    "a_named_entry_pulls_its_own_row": "una entrada elegida solo mueve su propia fila",
+    "positive_passes_and_the_rest_is_0": "lo positivo pasa y lo demás es 0",
+    "however_large_it_passes": "pasa por grande que sea",
+    "tanh_is_odd": "tanh es impar",
+    "tanh_ends_at_1": "tanh acaba en 1",
+    "the_first_logits_are_the_equation": "los primeros logits cumplen la ecuación",
 }
 
 
-def broken_law(name: str, language: str) -> str:
-    """A law that does not hold, by its name: with underscores or without."""
-    if language == "es":
-        return f"No se cumple una ley: {SPANISH.get(name.replace(' ', '_'), name.replace('_', ' '))}."
-    return f"A law does not hold: {name.replace('_', ' ')}."
+def law_phrase(name: str, language: str) -> str:
+    """What a law says, by its name, with underscores or without: a phrase without a capital or a full stop."""
+    english = name.replace("_", " ")
+    return SPANISH.get(name.replace(" ", "_"), english) if language == "es" else english

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-from equivalence_tests.findings import Finding
-
 SPANISH: dict[str, str] = {
     "a softmax of the softmax": "un softmax del softmax",
     "a clip to [-1, 1]": "un recorte a [-1, 1]",
@@ -98,15 +96,8 @@ LAYOUT = re.compile(r"an operand that is not contiguous, (\w+)")
 TYPE = re.compile(r"of a (\w+)")
 
 
-def in_spanish(finding: Finding) -> Finding:
-    """The finding with its phrases in Spanish; what is not known stays as it is."""
-    numbers = {name: _said(value) if isinstance(value, str) else value for name, value in finding.numbers.items()}
-    if isinstance(finding.numbers.get("kind"), str):
-        numbers["kind"] = finding.numbers["kind"]
-    return Finding(finding.code, finding.tensor, finding.stage, numbers, finding.sure)
-
-
-def _said(text: str) -> str:
+def in_spanish(text: str) -> str:
+    """A phrase of the diagnosis in Spanish; what is none, such as a symbol, stays as it is."""
     layout = LAYOUT.fullmatch(text)
     if layout:
         return f"un operando no contiguo, {layout[1]}"
