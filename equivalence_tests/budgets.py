@@ -172,11 +172,14 @@ def attention_stages(
         n, m = allowed.shape[-2:]
         may = stage.use("causal", "allowed", np.arange(m)[None, :] - np.arange(n)[:, None] <= query_offset)
         allowed = allowed & may
+    ruined = _ruined(scaled, bias, mask, causal, query_offset)
     masked = type(S)(0.0, Q.precision)
-    masked.value, masked.error = np.where(allowed, S.value, -np.inf), np.where(allowed, S.error, 0.0)
+    hidden = np.where(ruined, np.inf, 0.0)
+    masked.value, masked.error = np.where(allowed, S.value, -np.inf), np.where(allowed, S.error, hidden)
     early = {"Omega": Omega, "scaled": scaled, "masked": stage("masked", masked)}
     added = [None] if bias is None or stage.edited else sums(scaled, bias.value, allowed)
-    answers = [_from_weights(Q, K, V, dC, softmax_over(S, allowed, stage, x), factor, keep, p, stage) for x in added]
+    weights = [_promising_nothing(softmax_over(S, allowed, stage, x), ruined) for x in added]
+    answers = [_from_weights(Q, K, V, dC, A, factor, keep, p, stage) for A in weights]
     return early | (answers[0] if len(answers) == 1 else _either(answers))
 
 
@@ -227,6 +230,26 @@ def _either(answers: list[Tensors]) -> Tensors:
             gap = np.abs(other.value - tensor.value).astype(np.float64)
             tensor.error = np.maximum(tensor.error, gap + other.error)
     return first
+
+
+def _ruined(scaled: Bounded, bias: Bounded | None, mask: Array | None, causal: bool, query_offset: int) -> Array:
+    """Where a score that overflows the format meets a bias of -inf, and no mask hides it: infinity less infinity."""
+    if bias is None or not isinstance(scaled, Bounded):
+        return np.zeros(scaled.value.shape, bool)
+    found = np.isneginf(bias.value) & ~np.isfinite(scaled.error)
+    if mask is not None:
+        found = found & mask
+    if causal:
+        n, m = found.shape[-2:]
+        found = found & (np.arange(m)[None, :] - np.arange(n)[:, None] <= query_offset)
+    return np.asarray(found)
+
+
+def _promising_nothing(A: Bounded, ruined: Array) -> Bounded:
+    """A, of whose rows with such a score nothing is promised."""
+    if not ruined.any():
+        return A
+    return Bounded(A.value, A.precision, np.where(ruined.any(-1, keepdims=True), np.inf, A.error))
 
 
 def chosen(S: Bounded, allowed: Array, mask: Array) -> tuple[Bounded, Array]:
