@@ -30,7 +30,7 @@ from equivalence_tests.judge import STORED_LOG_SUM_EXP
 from equivalence_tests.laws import LAWS, strength
 from equivalence_tests.laws.patterns import PATTERNS
 from equivalence_tests.loading import nearest
-from equivalence_tests.misconduct import BY_DESIGN, CHANGES, SHARES, Misconduct
+from equivalence_tests.misconduct import BY_DESIGN, CHANGES, READ_ONLY, SHARES, Misconduct
 from equivalence_tests.observe import Observation, observe
 from equivalence_tests.ops import Op
 from equivalence_tests.part_names import PART_NAMES
@@ -91,7 +91,7 @@ class Settings:
     seconds: float = 40.0
     strict: bool = False  # hold it to what the contract asks of the reference alone, too
     accept: tuple[str, ...] = ()  # other conventions that are as good as the table's; "all" is every one
-    conventions: bool = True  # whether other conventions are looked for
+    conventions: bool = True  # whether other conventions, and what it refuses, are looked for
     trace: bool = True  # say in which line of the user's own file the mistake is
 
 
@@ -171,7 +171,7 @@ class _Examination:
         if not self.seen:
             return self._told("not judged", dtypes, findings=(Finding("no_case", numbers={"op": self.op.name}),))
         why = unusable(self.op.name, self.seen, partial(forward_raises, self.candidate))
-        if why is not None:
+        if why is not None and self.settings.conventions:
             return self._told("not judged", dtypes, findings=(why,))
         hopeless = self._hopeless()
         behaviour = self._behaviour(dtypes)
@@ -267,21 +267,25 @@ class _Examination:
     def _judged(self) -> list[str]:
         """The smoke stage and the table's cases, under the conventions that explain most; the dtypes that are judged."""
         dtypes = self._smoke()
-        if self._wants_contiguous(self.seen):
+        if self.settings.conventions:
+            dtypes = self._as_it_wants(dtypes)
+        if self._hopeless():
+            return dtypes
+        self._table(dtypes)
+        if self.settings.conventions and (self._adopts() or self._leaves_out()):
+            dtypes = self._smoke()
+            self._table(dtypes)
+        return dtypes
+
+    def _as_it_wants(self, dtypes: list[str]) -> list[str]:
+        """The dtypes, once it is known in which layouts, with which options and by which conventions it is to be called."""
+        if self._wants_contiguous():
             dtypes = self._smoke()
         if any(each.raised for each in self.seen) and any(each.answer for each in self.seen):
             self._table(dtypes)  # to tell what is refused from what is wrong takes more cases
             if self._leaves_out(options_alone=True):
                 dtypes = self._smoke()
-        if self._adopts(self._sample()):
-            dtypes = self._smoke()
-        if self._hopeless():
-            return dtypes
-        self._table(dtypes)
-        if self._adopts(self._sample()) or self._leaves_out():
-            dtypes = self._smoke()
-            self._table(dtypes)
-        return dtypes
+        return self._smoke() if self._adopts() else dtypes
 
     def _sample(self) -> list[Observation]:
         """Wrong and right cases, as many as conventions are established by."""
@@ -289,16 +293,16 @@ class _Examination:
         right = [each for each in self.seen if not each.wrong]
         return [*_spread(wrong, ASKED), *_spread(right, ASKED)]
 
-    def _wants_contiguous(self, seen: Sequence[Observation]) -> bool:
+    def _wants_contiguous(self) -> bool:
         """Whether what it refuses are views alone: then it is given contiguous arrays, and that is said."""
-        refused = [each for each in seen if refuses(each.raised)]
-        if not refused or not any(each.answer for each in seen):
+        refused = [each for each in self.seen if refuses(each.raised)]
+        if not refused or not any(each.answer for each in self.seen):
             return False
         trial = replace(self.candidate, contiguous=True)
         again = [self._seen_by(trial, each.index, each.dtype) for each in refused]
         if any(each is None or each.raised for each in again):
             return False
-        self.candidate, self.drawn = trial, set()
+        self.candidate = trial
         self.notes.append(Restriction("takes_contiguous").finding(len(refused)))
         return True
 
@@ -328,9 +332,10 @@ class _Examination:
         """Whether every case is answered and wrong: no more are asked."""
         return all(each.wrong and not each.raised for each in self.seen)
 
-    def _adopts(self, seen: Sequence[Observation]) -> bool:
-        """Whether the candidate follows other conventions, which explain what is wrong in these cases."""
-        if not self.settings.conventions or not any(each.wrong for each in seen):
+    def _adopts(self) -> bool:
+        """Whether the candidate follows other conventions, which explain what is wrong."""
+        seen = self._sample()
+        if not any(each.wrong for each in seen):
             return False
         self.watch("diagnosis: conventions")
         pool = [(each.index, each.dtype) for each in seen]
@@ -343,12 +348,13 @@ class _Examination:
         found = establish(start, pool, look)
         if found.habits == self.candidate.habits:
             return False
-        self.candidate, self.drawn = found, set()
-        self.notes = [note for note in self.notes if note.code != "one_dtype_only"]
+        self.candidate = found
         return True
 
     def _smoke(self) -> list[str]:
         """The dtypes that are judged. A candidate that computes in one dtype only is judged in that one."""
+        self.drawn = set()
+        self.notes = [note for note in self.notes if note.code != "one_dtype_only"]
         asked = self.settings.dtypes or self.implementation.dtypes[:2]
         seen = {dtype: [o for i in range(SMOKE) if (o := self._observe(i, dtype))] for dtype in asked}
         dtypes = list(asked)
@@ -361,6 +367,7 @@ class _Examination:
                 dtypes = dtypes[:1]
                 self.notes.append(Finding("one_dtype_only", numbers={"dtype": "float64", "other": "float32"}))
         self.seen = [each for dtype in dtypes for each in seen[dtype]]
+        self.drawn = {(index, dtype) for index, dtype in self.drawn if dtype in dtypes}
         return dtypes
 
     def _table(self, dtypes: Sequence[str]) -> None:
@@ -397,7 +404,7 @@ class _Examination:
         if rule is None:
             return _Behaviour((), None, [])
         chosen = [each for each in self.seen if not each.raised][:: CONDUCT_EVERY if len(self.seen) > 60 else 1]
-        raised = [each for each in self.seen if "read-only" in each.raised][:2]
+        raised = [each for each in self.seen if READ_ONLY in each.raised][:2]
         count, what, by_design = 0, None, None
         for each in [*chosen[:CONDUCT_MOST], *raised]:
             self.watch(f"conduct in case {each.index}")

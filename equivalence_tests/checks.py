@@ -179,6 +179,7 @@ def _conduct_backward(
     twofold = gradients_by_name(op, rounded, backward(as_upstream(op, doubled), cache))
     for (name, once), twice in zip(answered.items(), twofold.values(), strict=True):
         error = np.abs(twice.astype(ORACLE) + 2.0 * once.astype(ORACLE))
+        # Where arrays lie otherwise no budget has their shape: then a backward that is not linear at all is seen alone.
         allowed = exact[name].budget() if name in exact else 1e-3 * np.abs(once).max(initial=0.0)
         if bool((error > 4.0 * allowed).any()):  # each of the two may err by its budget, times 2
             return Misconduct("not_linear", name)
@@ -202,7 +203,7 @@ def _accumulating(first: dict[str, Array], again: Callable[[], dict[str, Array]]
 
 
 def _doubled(second: Array, first: Array) -> bool:
-    """Whether it is twice the first, rounding apart."""
+    """Whether it is twice the first, rounding apart: repeated ids are added up in another order the second time."""
     return bool((np.abs(second - 2.0 * first) <= 1e-3 * np.abs(first)).all())
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from equivalence_tests.arithmetic import Array
 from equivalence_tests.candidate import Candidate, Translation
 from equivalence_tests.cases import Case
-from equivalence_tests.diagnosis.contract import READ_ONLY
+from equivalence_tests.misconduct import READ_ONLY
 from equivalence_tests.observe import Observation, observe
 from equivalence_tests.request import Request, absolute
 from equivalence_tests.signatures import functional_arguments, operands_of

@@ -73,6 +73,7 @@ SENTENCES: dict[str, tuple[str, str, str]] = {
     ),
     "raises": ("forward", "called once more, it raised {error}", "al llamarlo de nuevo lanzó {error}"),
 }
+READ_ONLY = "read-only"  # in what NumPy raises where code writes into what was given
 # What is a choice of the author's and no mistake, if the values are right.
 BY_DESIGN = frozenset({"in_place", "backward_in_place", "accumulates"})
 # The three properties of the report.

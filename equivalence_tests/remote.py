@@ -13,7 +13,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from types import SimpleNamespace
 from typing import Any
@@ -22,8 +22,9 @@ from equivalence_tests import wire
 from equivalence_tests.arithmetic import Bounded
 from equivalence_tests.candidate import Candidate
 from equivalence_tests.cases import Case
-from equivalence_tests.findings import SENTENCES, Finding
-from equivalence_tests.implementations import Answer, Implementation, NotOffered, Raised
+from equivalence_tests.findings import Finding
+from equivalence_tests.implementations import Answer, Implementation, NotOffered, Raised, printable
+from equivalence_tests.misconduct import SENTENCES as RULES
 from equivalence_tests.misconduct import Misconduct
 from equivalence_tests.observe import Observation
 from equivalence_tests.ops import OPS, Op
@@ -59,7 +60,11 @@ class Remote:
         """As checks.conduct, over there: memory and what is written into it cannot be seen from here."""
         budgets = {name: truth.budget() for name, truth in exact.items()}
         told = self.ask("conduct", _told(op), case, budgets, dtype)
-        return None if told is None else Misconduct(*(str(each) for each in told))
+        if told is None:
+            return None
+        if not isinstance(told, list) or len(told) != 3 or told[0] not in RULES:
+            raise Ended(Finding("writes_rubbish", numbers={"at": self.at}))
+        return Misconduct(*(printable(str(each)) for each in told))
 
     def own_line(self, candidate: Candidate, wrong: Sequence[Observation]) -> list[Finding]:
         """The line of the user's file in which the mistake is, from a few wrong cases: traced over there."""
@@ -162,9 +167,15 @@ def _told(op: Op) -> list[Any]:
 
 
 def _findings(told: Any) -> list[Finding]:
-    """What came as plain values: of codes that are known here."""
-    found = [Finding(str(code), str(tensor), "", dict(numbers), bool(sure)) for code, tensor, numbers, sure in told]
-    return [each for each in found if each.code in SENTENCES]
+    """What came as plain values: what can be said, in words that a terminal can show."""
+    found = []
+    with suppress(ValueError, TypeError, AttributeError, KeyError, IndexError):  # it may have sent anything
+        for code, tensor, numbers, sure in told:
+            shown = {name: printable(each) if isinstance(each, str) else each for name, each in numbers.items()}
+            finding = Finding(str(code), printable(str(tensor)), "", shown, bool(sure))
+            finding.say()
+            found.append(finding)
+    return found
 
 
 def _candidate(there: Remote, told: dict[str, Any]) -> Candidate:

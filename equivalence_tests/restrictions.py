@@ -18,6 +18,7 @@ from equivalence_tests.cases import Case
 from equivalence_tests.findings import Finding
 from equivalence_tests.implementations import lay_out
 from equivalence_tests.laws.patterns import PATTERNS
+from equivalence_tests.misconduct import READ_ONLY
 
 LEAST, RIGHT = 3, 5  # observations that raised, and that did not, before anything is concluded
 MANY = 8  # raises for each case that is taken nevertheless
@@ -84,7 +85,7 @@ def refuses(raised: str) -> bool:
     """Whether an exception may say that something is not taken: it is no slip of the code, and no write into what was
     given."""
     kind = raised.partition(":")[0].rpartition(".")[2]
-    return bool(raised) and kind not in (*SLIPS, *ENDED) and "read-only" not in raised
+    return bool(raised) and kind not in (*SLIPS, *ENDED) and READ_ONLY not in raised
 
 
 def unusable(op: str, seen: Sequence[Seen], forward_raises: Callable[[Case], bool]) -> Finding | None:

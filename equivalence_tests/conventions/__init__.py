@@ -8,30 +8,11 @@ from typing import Any
 from equivalence_tests.candidate import Candidate
 from equivalence_tests.conventions import arrays, values
 from equivalence_tests.conventions.habit import Habit, exact_under, sent, under
-from equivalence_tests.misconduct import Misconduct
+from equivalence_tests.misconduct import READ_ONLY, Misconduct
 from equivalence_tests.observe import Observation
 
 __all__ = ["NAMES", "Habit", "establish", "exact_under", "in_place_by_design", "of_codes", "sent", "under"]
 
-# What `--accept` takes.
-NAMES = (
-    "dtype",
-    "axes",
-    "layout",
-    "columns",
-    "middle",
-    "one-hot",
-    "mask-true",
-    "epsilon",
-    "gelu-form",
-    "reduction",
-    "causal",
-    "window",
-    "alignment",
-    "fill",
-    "in-place",
-    "accumulates",
-)
 MOST = 4  # conventions that one candidate departs from
 FEW = 3  # wrong cases that a convention must explain before it is asked about the others
 Look = Callable[[Candidate, Sequence[tuple[int, str]]], list[Observation]]
@@ -54,6 +35,8 @@ MAKERS: dict[str, Callable[[Candidate, dict[str, Any]], Habit]] = {
     "in-place": arrays.in_place,
 }
 
+NAMES = (*MAKERS, "accumulates")  # what `--accept` takes
+
 
 def of_codes(candidate: Candidate, told: Sequence[tuple[str, dict[str, Any]]]) -> list[Habit]:
     """The conventions of these names and numbers: as a counterexample and another process are told them."""
@@ -62,7 +45,7 @@ def of_codes(candidate: Candidate, told: Sequence[tuple[str, dict[str, Any]]]) -
 
 def in_place_by_design(candidate: Candidate, rule: Rule | None, seen: Sequence[Observation]) -> Candidate:
     """The candidate given arrays that it may write into, if what it writes there is its answer."""
-    raised = [each for each in seen if "read-only" in each.raised]
+    raised = [each for each in seen if READ_ONLY in each.raised]
     if rule is None or not raised or candidate.habits:
         return candidate
     what = rule(raised[0])

@@ -53,29 +53,25 @@ def columns(candidate: Candidate, numbers: dict[str, Any]) -> Habit:
             raise NotOffered("axes")
         return found
 
-    def turned(name: str, X: Any, letters: str) -> Any:
-        if not isinstance(X, np.ndarray) or letters == "":
-            return X
-        if X.ndim == 1 and not letters.startswith("..."):
-            return X[:, None] if numbers["vectors"] == "columns" else X
-        keep = op == "linear" and name in ("weight", "dweight")
+    def turned(name: str, X: Array) -> Array:
+        keep = op == "linear" and name in ("weight", "dweight")  # W X: the matrix stands as it is
         return X.T if X.ndim == 2 and not keep else X
 
+    def given_as(name: str, X: Array, letters: str) -> Array:
+        vector = X.ndim == 1 and not letters.startswith("...")
+        return X[:, None] if vector and numbers["vectors"] == "columns" else turned(name, X)
+
     def sent(given: Case) -> Case:
-        operands = {name: turned(name, X, pattern.operands.get(name, "")) for name, X in given.operands.items()}
-        upstream = {name: turned(name, X, pattern.upstream.get(name, "")) for name, X in given.upstream.items()}
+        operands = {name: given_as(name, X, pattern.operands[name]) for name, X in given.operands.items()}
+        upstream = {name: turned(name, X) for name, X in given.upstream.items()}
         return Case(operands, given.options, upstream, given.hard, {})
 
     def back(answer: Answer, given: Case, _: str) -> Answer:
-        shapes = _shapes(candidate.row, given)
-        return {name: replace(t, value=_back_to(t.value, shapes.get(name), name, turned)) for name, t in answer.items()}
+        vectors = {f"d{name}" for name, X in given.operands.items() if np.ndim(X) == 1}
+        return {name: replace(t, value=_back(name, t.value, name in vectors)) for name, t in answer.items()}
 
-    def _back_to(X: Array, shape: tuple[int, ...] | None, name: str, turn: Any) -> Array:
-        if shape is None:
-            return X
-        if len(shape) == 1 and X.shape == (*shape, 1):
-            return X[:, 0]
-        return np.asarray(turn(name, X, "... ")) if len(shape) == 2 else X
+    def _back(name: str, X: Array, vector: bool) -> Array:
+        return X[:, 0] if vector and X.ndim == 2 and X.shape[1] == 1 else X if vector else turned(name, X)
 
     return Habit("columns", "convention_columns", numbers, case=case, sent=sent, back=back, arrays=True)
 
@@ -83,12 +79,6 @@ def columns(candidate: Candidate, numbers: dict[str, Any]) -> Habit:
 def _lead_of_a_matrix(pattern: Pattern) -> int:
     letters = next(iter(pattern.operands.values())).replace("...", "").split()
     return 2 - len(letters)
-
-
-def _shapes(op: Op, case: Case) -> dict[str, tuple[int, ...]]:
-    """The shapes of outputs and gradients of a case."""
-    found = {name.removeprefix("d"): np.shape(X) for name, X in case.upstream.items()}
-    return found | {f"d{name}": np.shape(X) for name, X in case.operands.items()}
 
 
 def middle(candidate: Candidate, numbers: dict[str, Any]) -> Habit:

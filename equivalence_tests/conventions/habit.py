@@ -11,7 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from equivalence_tests.arithmetic import PRECISIONS
+import numpy as np
+
+from equivalence_tests.arithmetic import PRECISIONS, round_to
 from equivalence_tests.candidate import Candidate
 from equivalence_tests.cases import Case
 from equivalence_tests.findings import Finding
@@ -106,6 +108,7 @@ def exact_under(candidate: Candidate) -> Implementation:
             case = habit.case(case)
         exact = candidate.op.exact(case, PRECISIONS[dtype])
         names = exact if candidate.op.differentiable else op.outputs
-        return {name: Tensor(exact[name].value.astype(dtype), dtype) for name in names}
+        precision = PRECISIONS[dtype]
+        return {name: Tensor(round_to(exact[name].value.astype(np.float64), precision), dtype) for name in names}
 
     return replace(candidate.implementation, answers=answers)

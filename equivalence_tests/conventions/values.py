@@ -215,16 +215,14 @@ def fill(candidate: Candidate, numbers: dict[str, Any]) -> Habit:
     """Masked scores are filled with a finite number. Rows with nothing to attend to are not asked about."""
 
     def case(given: Case) -> Case:
-        if not given.options:
-            return given
-        if _empty_rows(candidate, given):
+        if _empty_rows(given):
             raise NotOffered("mask")
         return given
 
     return Habit("fill", "convention_fill", numbers, case=case, drops=True)
 
 
-def _empty_rows(candidate: Candidate, case: Case) -> bool:
+def _empty_rows(case: Case) -> bool:
     """Whether a query sees no key, or none whose score is above what a fill may be."""
     n, m = _sizes(case)
     visible = np.ones((n, m), bool)

@@ -8,10 +8,8 @@ from typing import Any
 from equivalence_tests.diagnosis.close import Seen
 from equivalence_tests.diagnosis.formula import tensor_stage
 from equivalence_tests.findings import Finding
-from equivalence_tests.misconduct import Misconduct
+from equivalence_tests.misconduct import READ_ONLY, Misconduct
 from equivalence_tests.ops import Op
-
-READ_ONLY = "read-only"  # in what NumPy raises where code writes into what was given
 
 
 def contract(op: Op, seen: Sequence[Seen], conduct: Misconduct | None, broken_laws: Sequence[str]) -> list[Finding]:

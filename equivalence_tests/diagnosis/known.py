@@ -12,12 +12,11 @@ from equivalence_tests.arithmetic import PRECISIONS, Array
 from equivalence_tests.cases import Case, SeededDraws, is_floating
 from equivalence_tests.checks import attempt, conduct, draw_case, misconduct
 from equivalence_tests.diagnosis.close import Seen, Tensor
-from equivalence_tests.diagnosis.contract import READ_ONLY
 from equivalence_tests.diagnosis.match import ODD
 from equivalence_tests.findings import Finding
 from equivalence_tests.implementations import Answer, Implementation, run
 from equivalence_tests.laws import LAWS
-from equivalence_tests.misconduct import Misconduct
+from equivalence_tests.misconduct import READ_ONLY, Misconduct
 from equivalence_tests.mistakes import MISTAKES, Mistake, as_implementation, quiet
 from equivalence_tests.mistakes.spanish import SPANISH
 from equivalence_tests.observe import observe

@@ -16,6 +16,7 @@ from equivalence_tests.dojo.katas import Kata
 from equivalence_tests.dojo.sources import Source, source_of
 from equivalence_tests.dojo.verdict import Verdict
 from equivalence_tests.implementations import one_line
+from equivalence_tests.misconduct import READ_ONLY
 
 MEMORY = 3  # GiB that an answer may take
 Watch = Callable[[str], None]
@@ -147,7 +148,7 @@ def _by_op(answer: Answer, functions: Functions, guard: Guard, watch: Watch) -> 
     said = verdict.numbers.get("raised", "")
     if said in guard.errors and not verdict.passed:
         first, line = guard.errors[said]
-        if "read-only" in said and line:
+        if READ_ONLY in said and line:
             return Verdict("writes", {"line": line}, excerpt=excerpt(answer.text, line)), None
         if verdict.findings[0].code == "raises" or not verdict.findings[0].sure:
             return raised(answer, first, line), None

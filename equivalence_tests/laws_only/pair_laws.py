@@ -18,14 +18,17 @@ from equivalence_tests.laws_only.shapes import Shapes
 from equivalence_tests.laws_only.slopes import Slopes
 from equivalence_tests.laws_only.terms import unsummed
 from equivalence_tests.laws_only.trials import Answer, Trial, arrays_of, cast, largest
+from equivalence_tests.misconduct import Misconduct
 
 UNJUDGED = "not judged"
 Verdict = Finding | str | None
 LAYOUTS = ("transposed", "strided", "reversed")
 
 
-def conduct(what: str, what_es: str) -> Finding:
-    return Finding("conduct", numbers={"what": what, "what_es": what_es})
+def conduct(rule: str) -> Finding:
+    """A rule of conduct that is broken, in the words that a check against the table has for it."""
+    broken = Misconduct(rule)
+    return Finding("conduct", numbers={"what": broken.say(), "what_es": broken.say("es")})
 
 
 def output_names(trial: Trial) -> list[str]:
@@ -118,19 +121,16 @@ def purity(trial: Trial) -> Verdict:
     before = [X.copy() for X in given]
     Y, remembered = trial.pair.run(operands, options)
     if _changed(given, before):
-        return conduct("the forward changes its operands", "el paso hacia adelante cambia sus operandos")
+        return conduct("changes_operands")
     dY = trial.as_upstream(trial.upstream)
     kept = [*given, *arrays_of(Y), *arrays_of(dY)]
     cached = list(arrays_of(remembered))
     before, before_cached = [X.copy() for X in kept], [X.copy() for X in cached]
     trial.pair.pull(dY, remembered)
     if _changed(kept, before):
-        return conduct(
-            "the backward changes an operand, an output or its upstream gradient",
-            "el paso hacia atrás cambia un operando, una salida o el gradiente que recibe",
-        )
+        return conduct("backward_changes_operands")
     if _changed(cached, before_cached):
-        return conduct("the backward changes its cache", "el paso hacia atrás cambia su caché")
+        return conduct("backward_changes_cache")
     return None
 
 
@@ -140,17 +140,14 @@ def aliasing(trial: Trial) -> Verdict:
     Y, remembered = trial.pair.run(operands, options)
     given = list(arrays_of((operands, options)))
     if any(np.shares_memory(y, X) for y in arrays_of(Y) for X in given):
-        return conduct("an output shares memory with an operand", "una salida comparte memoria con un operando")
+        return conduct("output_shares_memory")
     dY = trial.as_upstream(trial.upstream)
     gradients = list(arrays_of(trial.pair.pull(dY, remembered)))
     others = [*given, *arrays_of((Y, dY, remembered))]
     if any(np.shares_memory(g, X) for g in gradients for X in others):
-        return conduct(
-            "a gradient shares memory with an operand, an output, the upstream gradient or the cache",
-            "un gradiente comparte memoria con un operando, una salida, el gradiente que recibe o la caché",
-        )
+        return conduct("gradient_shares_memory")
     if any(np.shares_memory(g, other) for i, g in enumerate(gradients) for other in gradients[:i]):
-        return conduct("two gradients share memory", "dos gradientes comparten memoria")
+        return conduct("gradients_share_memory")
     return None
 
 
@@ -164,15 +161,13 @@ def repeatability(trial: Trial) -> Verdict:
     _, elsewhere = trial.pair.run(other, trial.options_in(trial.dtype))
     trial.pair.pull(trial.as_upstream(tuple(-1.3 * u for u in trial.upstream)), elsewhere)
     if _changed(answered, before):
-        return conduct("a later call changes what an earlier one answered", "una llamada posterior cambia una anterior")
+        return conduct("later_call_changes")
     again = list(_values(trial.aligned(trial.pair.pull(trial.as_upstream(trial.upstream), remembered))))
     if _changed(again, list(_values(gradients))):
-        return conduct(
-            "the backward answers differently when called again", "el paso hacia atrás responde otra cosa al repetirlo"
-        )
+        return conduct("backward_answers_differently")
     afresh = trial.answer()
     if _changed(list(_values((afresh.outputs, afresh.gradients))), list(_values((Y, gradients)))):
-        return conduct("it answers differently when called again", "responde otra cosa cuando se repite la llamada")
+        return conduct("answers_differently")
     return None
 
 

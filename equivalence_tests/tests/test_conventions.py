@@ -11,9 +11,13 @@ import numpy as np
 import pytest
 
 from equivalence_tests.arithmetic import PRECISIONS, Bounded, erf
+from equivalence_tests.candidate import adapt
 from equivalence_tests.checking import check
-from equivalence_tests.conventions import MAKERS, NAMES
+from equivalence_tests.checks import draw_case
+from equivalence_tests.conventions import MAKERS, NAMES, exact_under, under
 from equivalence_tests.findings import LANGUAGES
+from equivalence_tests.implementations import run
+from equivalence_tests.ops import OPS
 
 FEW = 20
 
@@ -235,6 +239,57 @@ def ignores_causal(Q, K, V, causal=False):
 @pytest.mark.parametrize(("function", "like"), [(ignores_epsilon, "layer_norm"), (ignores_causal, "attention")])
 def test_an_option_that_is_taken_and_not_followed_is_wrong(function, like):
     assert check(function, like, cases=FEW).verdict == "wrong"
+
+
+def over_everything(X, scale, shift):
+    """One mean and one variance for the whole array: right where there are no leading axes."""
+    return (X - X.mean()) / np.sqrt(X.var() + 1e-5) * scale + shift
+
+
+def unsummed(dY, X, weight):
+    """A gradient for each sample, beside a right output."""
+    return dY @ weight, dY.mT @ X if dY.ndim > 1 else dY[:, None] * X
+
+
+def dense(X, weight):
+    return X @ weight.T
+
+
+@pytest.mark.parametrize(
+    ("function", "like", "backward"), [(over_everything, "layer_norm", None), (dense, "linear", unsummed)]
+)
+def test_a_mistake_that_hides_where_there_are_no_leading_axes_is_no_convention(function, like, backward):
+    report = check(function, like, backward=backward, cases=FEW, trace=False)
+    assert (report.verdict, report.conventions) == ("wrong", ()), str(report)
+
+
+def remembering(X, weight):
+    return X @ weight.T, (X, weight, np.zeros_like(weight))
+
+
+def remembering_backward(dY, cache):
+    X, weight, total = cache
+    total += dY.reshape(-1, dY.shape[-1]).T @ X.reshape(-1, X.shape[-1])
+    return dY @ weight, total.copy()
+
+
+def test_a_gradient_that_accumulates_is_another_convention():
+    report = check(remembering, "linear", backward=remembering_backward, cases=FEW)
+    assert (report.verdict, [each.code for each in report.conventions]) == (
+        "another convention",
+        ["convention_accumulates"],
+    ), str(report)
+    assert report.conventions[0].tensor == "dweight"
+
+
+@pytest.mark.parametrize("dtype", ["float64", "bfloat16"])
+def test_what_is_right_under_a_convention_comes_in_every_format(dtype):
+    candidate = adapt(small_epsilon, "layer_norm")
+    right = exact_under(under(candidate, [MAKERS["epsilon"](candidate, {"got": 1e-6})]))
+    case = draw_case(OPS["layer_norm"], 0, 2).rounded(PRECISIONS[dtype])
+    assert [
+        (tensor.dtype, np.isfinite(tensor.value).all()) for tensor in run(right, candidate.op, case, dtype).values()
+    ] == [(dtype, True)]
 
 
 # How much was judged

@@ -9,9 +9,11 @@ from rich.console import Console
 from equivalence_tests.dojo import progress
 from equivalence_tests.dojo.folder import kata_named, path_of, start
 from equivalence_tests.dojo.judging import judge, read_answer, unwatched
+from equivalence_tests.dojo.matrix import judged_text
 from equivalence_tests.dojo.process import judge_file
 from equivalence_tests.dojo.progress import State
 from equivalence_tests.dojo.session import Session
+from equivalence_tests.dojo.sources import source_of
 from equivalence_tests.dojo.verdict import Verdict
 from equivalence_tests.mistakes import quiet
 
@@ -182,3 +184,24 @@ def test_a_bad_file_loses_no_progress(tmp_path, kata):
     assert kept.of("softmax") == State(True, 4, 1)
     assert kept.of(kata.name).attempts == 3
     assert "línea" in kept.of(kata.name).last["es"]
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        "if mask is not None:",
+        "if mask is not None and causal:",
+        "if Q.ndim != 2:",
+        "if n != m:",
+        "if n:",
+    ],
+)
+def test_a_kata_may_refuse_nothing(refusal):
+    """A check leaves out what a candidate refuses; an answer to a kata has to take every case."""
+    attention = kata_named("attention", "en")
+    line = "    allowed = np.ones((n, m), bool)\n"
+    text = source_of(attention).solution.replace(line, f"{line}    {refusal}\n        raise ValueError('not this')\n")
+    with quiet():
+        verdict = judged_text(attention, text, "tried")
+    assert (verdict.passed, verdict.code) == (False, "raises")
+    assert "ValueError: not this" in verdict.say("en")

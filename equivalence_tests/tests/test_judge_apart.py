@@ -17,7 +17,8 @@ from equivalence_tests.checks import draw_case
 from equivalence_tests.observe import observe
 from equivalence_tests.ops import OPS
 from equivalence_tests.probing.__main__ import main as probe_main
-from equivalence_tests.remote import candidate_there
+from equivalence_tests.process import Ended
+from equivalence_tests.remote import Remote, candidate_there
 from equivalence_tests.request import Request
 
 HERE = Path(__file__).parent / "candidates"
@@ -124,3 +125,29 @@ def test_a_function_that_takes_its_process_down_cannot_be_probed(function, says,
     assert says in told.err
     assert told.out == ""
     assert len(told.err.splitlines()) == 1
+
+
+def answering(value):
+    """The other end of a candidate that answers every request with this."""
+    there = Remote(None, 0, 0, None, 1.0)  # type: ignore[arg-type]
+    there.ask = lambda name, *values: value  # type: ignore[method-assign]
+    return there
+
+
+@pytest.mark.parametrize(
+    "junk", [7, "text", [["no_such_code", "", {}, True]], [["own_line", "", {}, True]], [[1]], None]
+)
+def test_a_note_that_cannot_be_said_is_dropped(junk):
+    assert answering(junk).notes() == []
+
+
+def test_a_note_cannot_move_the_cursor():
+    (note,) = answering([["gradients_not_returned", "", {"names": "dX\x1b[2J"}, True]]).notes()
+    assert "\x1b" not in note.say()
+
+
+@pytest.mark.parametrize("junk", ["in_place", ["no_such_rule", "", ""], [1, 2, 3], {"code": "in_place"}])
+def test_conduct_that_is_no_rule_is_rubbish(junk):
+    with pytest.raises(Ended) as ended:
+        answering(junk).conduct(None, OPS["softmax"], None, {}, "float32")
+    assert ended.value.finding.code == "writes_rubbish"
