@@ -129,8 +129,8 @@ def test_a_function_that_takes_its_process_down_cannot_be_probed(function, says,
 
 def answering(value):
     """The other end of a candidate that answers every request with this."""
-    there = Remote(None, 0, 0, None, 1.0)  # type: ignore[arg-type]
-    there.ask = lambda name, *values: value  # type: ignore[method-assign]
+    there = Remote(None, 0, 0, None, 1.0)
+    there.ask = lambda name, *values: value
     return there
 
 
