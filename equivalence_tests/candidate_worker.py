@@ -88,7 +88,7 @@ class Served:
             return run(self.candidate.implementation, _op(op), case, dtype)
 
     def conduct(self, op: list[Any], case: Case, budgets: dict[str, Any], dtype: str) -> Any:
-        """Who shares memory, and who changes what, can be seen here alone."""
+        """Shared memory and changed arrays can be seen here alone."""
         implementation = self.candidate.implementation
         exact: Any = {name: _Budget(budget) for name, budget in budgets.items()}
         rule: Any = conduct

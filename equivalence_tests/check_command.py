@@ -249,7 +249,7 @@ def _words(text: str) -> tuple[str, ...]:
 
 
 def _refuse_the_useless(parser: Parser, given: argparse.Namespace) -> None:
-    """A flag that would change nothing is an error: whoever gives it believes that it does."""
+    """A flag that would change nothing is an error."""
     if given.backward == "":
         parser.error("--backward: '' came, expected FILE.py:NAME or package.module:NAME")
     kind = "--command" if given.command is not None else "--laws-only" if given.laws_only else ""

@@ -108,7 +108,7 @@ def wanted(request: dict[str, Any]) -> Request:
 def main() -> int:
     signal.signal(
         signal.SIGINT, signal.SIG_IGN
-    )  # Ctrl-C is for the one who waits; what is raised here is the candidate's
+    )  # Ctrl-C is for the process that waits; what is raised here is the candidate's
     request = json.loads(sys.stdin.readline())
     messages = Messages(int(sys.argv[1]))
     messages.at("import")

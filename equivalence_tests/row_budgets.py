@@ -1,6 +1,6 @@
 """Softmax and its logarithm over numbers that know how wrong they may be: scores, weights, and what a row stores.
 
-Two budgets. The ordinary one is for whoever keeps a row's weights, or its maximum and its sum apart. The wider one, of
+Two budgets. The ordinary one is for code that keeps a row's weights, or its maximum and its sum apart. The wider one, of
 stages with `stored`, is for a recomputation from a stored log-sum-exp, which rounds at its own size.
 """
 
@@ -132,7 +132,7 @@ def stored_error(X: Array, D: Array, allowed: Array, precision: Precision, steps
 
 
 def softmax_by_lines(S: Any, allowed: Array, stage: Stages) -> Any:
-    """The same over numbers that know no error, for those who edit a line."""
+    """The same over numbers that know no error, for a line that is edited."""
     axis, fill = stage.use("A", "axis", -1), stage.use("masked", "fill", -np.inf)
     if fill != -np.inf:
         S, allowed = S.moved(lambda x: np.where(allowed, x, x.dtype.type(fill))), np.ones(allowed.shape, bool)

@@ -378,7 +378,7 @@ def _no_number(tensor: Tensor, value: Array) -> Array:
 
 
 def _more(op: Op, implementation: Implementation, indices: range) -> Iterator[Seen]:
-    """More cases that nobody has seen, as far as the candidate takes them."""
+    """More cases, other than those seen, as far as the candidate takes them."""
     for index in indices:
         case = draw_case(op, MORE_SEED, index)
         for dtype in (dtype for dtype in ("float64", "float32") if dtype in implementation.dtypes):

@@ -41,7 +41,7 @@ ALIKE = 60  # cases on which two mistakes that are one answer the same
 
 @dataclass(frozen=True)
 class Handed:
-    """What became of one mistake: caught, named rightly, in faultless words; or why nobody could hand it in."""
+    """What became of one mistake: caught, named rightly, in faultless words; or why it cannot be handed in."""
 
     id: str
     sentence: str

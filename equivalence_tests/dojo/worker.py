@@ -71,7 +71,7 @@ def guard_of(answer: Answer, limit: float, messages: Messages) -> Guard:
 
 
 def main() -> int:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the one who waits
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that waits
     request = json.loads(sys.stdin.readline())
     messages = Messages(int(sys.argv[1]))
     messages.at("file")

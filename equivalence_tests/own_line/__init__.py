@@ -206,7 +206,7 @@ def finding_of(candidate: Candidate, wrong: Sequence[Observation], watch: Watch 
 
 
 def without_answer(finding: Finding) -> Finding:
-    """The same line, without what belongs there: for those who are to find it themselves."""
+    """The same line, without what belongs there: a learner is to find that."""
     kept = {name: finding.numbers[name] for name in ("file", "line", "text")}
     proved = finding.code in ("own_line", "own_line_agree", "own_line_stands", "own_line_stands_agree")
     return Finding("own_line_look", numbers=kept, sure=finding.sure) if proved else finding

@@ -52,7 +52,7 @@ class TooLong(BaseException):
 
 
 def no_watch(_: str) -> None:
-    """Nobody waits."""
+    """Do nothing."""
 
 
 class Hook:
@@ -67,7 +67,7 @@ class Hook:
         self.counts: dict[Key, int] = {}
         self.recording, self.events, self.until = False, 0, 0.0
         self.alive_at = 0.0
-        self.watch: Callable[[str], None] = no_watch  # who waits for an answer hears now and then that there is work
+        self.watch: Callable[[str], None] = no_watch  # called now and then, to show that the search goes on
         self.known: dict[int, Array] = {}  # what an array held when it was seen last, by its identity
         self.alive: list[Any] = []  # so that no identity is given to another array
 

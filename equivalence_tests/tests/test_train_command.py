@@ -399,7 +399,7 @@ def test_two_trainings_into_one_folder_are_told_at_the_start(place, capsys):
     shown = capsys.readouterr()
     assert shown.err == "gemelos train: --out: another training writes into one now, expected another folder\n"
     assert not list((place / "one").iterdir())
-    with train.locked(place / "one"):  # the lock is gone with the one who had it
+    with train.locked(place / "one"):  # the lock is gone with the process that had it
         pass
 
 

@@ -1,4 +1,4 @@
-"""Judge somebody's own part (optimizer, clipping, schedule, sampler, tokenizer, data set, cache, generation, checkpoint,
+"""Judge a user's own part (optimizer, clipping, schedule, sampler, tokenizer, data set, cache, generation, checkpoint,
 training) as it is written: its own signature, in place or returned, and name what is wrong by its answers."""
 
 from __future__ import annotations

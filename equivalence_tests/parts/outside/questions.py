@@ -57,7 +57,7 @@ class Question:
 
 def asked(question: Question, part: Any) -> Answer | None:
     """The answer; None if the part does not offer what is asked for."""
-    np.random.seed(7)  # noqa: NPY002  # whoever draws from the global state draws the same numbers
+    np.random.seed(7)  # noqa: NPY002  # so that draws from the global state are the same
     try:
         return question.ask(part)
     except NotOffered:
